@@ -18,6 +18,8 @@ mod foreign_names;
 mod gossip_table;
 mod layers;
 mod limits_table;
+mod notify_settings;
+mod notify_table;
 mod option_spec;
 mod reference;
 mod retention_rules;

@@ -9,6 +9,7 @@ use sandur_runtime::machine;
 use sandur_store::Prices;
 use sandur_terminal::logging::Log;
 
+use super::notify_settings::Notify;
 use super::tenant_shares::TenantShares;
 
 /// Everything that can be configured.
@@ -50,6 +51,8 @@ pub struct Settings {
     pub alertmanager_url: Vec<String>,
     /// Evaluation of rules.
     pub ruler: Ruler,
+    /// Notifications about groups of alerts.
+    pub notify: Notify,
     /// Configuration file of the relay inside of the server; empty: none.
     pub relay_config: String,
     /// Directory where the relay stores lines for targets that are unreachable; empty: that of its file.
@@ -501,6 +504,7 @@ impl Default for Settings {
             rules: Vec::new(),
             alertmanager_url: Vec::new(),
             ruler: Ruler::default(),
+            notify: Notify::default(),
             relay_config: String::new(),
             relay_spool_dir: String::new(),
             relay_tenant: TenantId::default_tenant().to_string(),

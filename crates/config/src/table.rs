@@ -5,6 +5,7 @@
 
 use super::gossip_table::GOSSIP;
 use super::limits_table::{LIMITS, LimitSpec};
+use super::notify_table::NOTIFY;
 use super::option_spec::{OptionSpec, option};
 use super::ruler_table::RULER;
 use super::settings::Settings;
@@ -22,7 +23,7 @@ pub const QUERY_LOG_CHOICES: &[&str] = &["selected", "all"];
 /// Values of `cache.flash`.
 pub const FLASH_CHOICES: &[&str] = &["auto", "on", "off"];
 
-/// All options except those of gossip, the ruler and limits.
+/// All options except those of gossip, the ruler, notifications and limits.
 pub static OPTIONS: &[OptionSpec] = &[
     option(
         "store",
@@ -540,7 +541,7 @@ impl Named {
     pub fn every() -> Vec<Self> {
         let mut defaults = Settings::default();
         let mut all = Vec::new();
-        for spec in OPTIONS.iter().chain(GOSSIP).chain(RULER) {
+        for spec in OPTIONS.iter().chain(GOSSIP).chain(RULER).chain(NOTIFY) {
             let slot = (spec.slot)(&mut defaults);
             let default = spec.default.map_or_else(|| slot.print(), str::to_owned);
             let kind = slot.kind();

@@ -115,12 +115,15 @@ pub struct Resend {
 #[derive(Clone, Debug, Default)]
 pub struct Alerts {
     active: BTreeMap<StreamId, Alert>,
+    /// Alerts that ended and began anew before their end was sent.
+    ended: BTreeMap<StreamId, Alert>,
 }
 
 impl Alerts {
     /// These alerts, each with other labels.
     pub fn of(alerts: impl Iterator<Item = Alert>) -> Self {
-        Self { active: alerts.map(|alert| (alert.labels.stream_id(), alert)).collect() }
+        let active = alerts.map(|alert| (alert.labels.stream_id(), alert)).collect();
+        Self { active, ended: BTreeMap::new() }
     }
 
     /// All alerts, for changing when they fired.
@@ -149,7 +152,8 @@ impl Alerts {
                 None => {
                     let mut alert = Alert::new(one, at);
                     alert.fire_after(terms.hold, at);
-                    self.active.insert(id, alert);
+                    let before = self.active.insert(id, alert);
+                    self.ended.extend(before.filter(Alert::has_unsent_end).map(|before| (id, before)));
                 }
             }
         }
@@ -171,6 +175,11 @@ impl Alerts {
         }
     }
 
+    /// The ids of the labels of all alerts, also inactive ones.
+    pub fn ids(&self) -> impl Iterator<Item = StreamId> {
+        self.active.keys().copied()
+    }
+
     /// All alerts, also inactive ones.
     pub fn iter(&self) -> impl Iterator<Item = &Alert> {
         self.active.values()
@@ -183,20 +192,21 @@ impl Alerts {
 
     /// The alerts to send now. They are marked as sent.
     pub fn to_send(&mut self, resend: Resend, at: Instant) -> Vec<Alert> {
+        let ended = std::mem::take(&mut self.ended).into_values();
         let due = self.active.values_mut().filter(|alert| alert.needs_sending(resend.delay, at));
-        due.map(|alert| {
+        let due = due.map(|alert| {
             alert.last_sent_at = Some(at);
             // Two evaluations and two notifications may fail before receivers regard it as resolved.
             let longest = resend.delay.max(resend.interval);
             alert.valid_until = Some(at.plus(longest.saturating_mul(4)));
             alert.clone()
-        })
-        .collect()
+        });
+        ended.chain(due).collect()
     }
 
     /// The bytes that the alerts use.
     pub fn bytes(&self) -> u64 {
-        self.active.values().map(Alert::bytes).sum()
+        self.active.values().chain(self.ended.values()).map(Alert::bytes).sum()
     }
 }
 
@@ -254,11 +264,16 @@ impl Alert {
         }
     }
 
+    /// Whether it ended and receivers were not told.
+    fn has_unsent_end(&self) -> bool {
+        self.resolved_at.is_some_and(|end| self.last_sent_at.is_none_or(|sent| end > sent))
+    }
+
     fn needs_sending(&self, delay: Duration, at: Instant) -> bool {
         match (self.state, self.last_sent_at) {
             (State::Pending, _) => false,
             (_, None) => true,
-            (_, Some(sent)) => self.resolved_at.is_some_and(|end| end > sent) || at > sent.plus(delay),
+            (_, Some(sent)) => self.has_unsent_end() || at > sent.plus(delay),
         }
     }
 }

@@ -127,3 +127,17 @@ fn alerts_are_sent_when_they_change_and_after_the_resend_delay() {
     let alert = alerts.iter().next().unwrap();
     assert_eq!(alert.valid_until, Some(Instant::of_seconds(151 + 240)));
 }
+
+/// An alert that began anew before its end was sent: receivers would never have known the end.
+#[test]
+fn an_end_that_was_not_sent_is_sent_after_a_new_beginning() {
+    let resend = Resend { delay: Duration::from_secs(60), interval: Duration::from_secs(20) };
+    let mut alerts = Alerts::default();
+    for (at, present) in [(0, "a"), (20, "a"), (40, ""), (60, "a"), (80, "")] {
+        alerts.update(terms(20, 0), found(present), Instant::of_seconds(at)).unwrap();
+    }
+    let sent = alerts.to_send(resend, Instant::of_seconds(80));
+    let ends: Vec<_> = sent.iter().map(|alert| (alert.fired_at, alert.resolved_at)).collect();
+    assert_eq!(ends, [(Some(Instant::of_seconds(20)), Some(Instant::of_seconds(40)))]);
+    assert!(alerts.to_send(resend, Instant::of_seconds(81)).is_empty() && alerts.bytes() == 0);
+}

@@ -5,13 +5,13 @@
 //! alerts of before are restored after the second successful evaluation, as in Prometheus: in the first one,
 //! targets may not have been scraped and recording rules may not have written yet.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use sandur_memory::MemoryBudget;
-use sandur_model::TenantId;
+use sandur_model::{StreamId, TenantId};
 use sandur_runtime::{Env, ShutdownSignal};
 use tokio::sync::Semaphore;
 
@@ -162,6 +162,7 @@ impl Group {
         }
         self.end_orphans(at).await;
         self.restore().await;
+        self.end_alerts(at);
         self.took = self.parts.env.monotonic().saturating_sub(began);
         self.parts.metrics.group_seconds.observe(self.took.as_secs_f64());
         if self.is_made_up {
@@ -221,6 +222,16 @@ impl Group {
                 let (group, rule) = (&spec.name, &rule.spec.name);
                 tracing::warn!(group, rule, %error, "alerts could not be restored; trying again");
             }
+        }
+    }
+
+    /// Tells receivers of groups which alerts the rules have.
+    fn end_alerts(&self, at: Instant) {
+        let Parts { notifier, tenant, .. } = &self.parts;
+        let is_own = self.term.as_ref().is_none_or(|term| term.standing() == Standing::Held);
+        if notifier.has_receivers() && is_own && self.sent_at(at).is_some() {
+            let alive: HashSet<StreamId> = self.rules.iter().flat_map(|rule| rule.alerts.ids()).collect();
+            notifier.keep(origin_of(tenant, &self.spec, self.shard), &alive);
         }
     }
 
@@ -296,8 +307,12 @@ async fn evaluate_rule(
     let Some(sent_at) = sending.allowed_at(is_stored).await else { return };
     let resend = Resend { delay: parts.resend_delay, interval: spec.interval };
     let due = rule.alerts.to_send(resend, sent_at);
-    let origin = Origin { tenant: &parts.tenant, shard: sending.shard };
+    let origin = origin_of(&parts.tenant, spec, sending.shard);
     parts.notifier.send(origin, &rule.spec.expr, due);
+}
+
+fn origin_of<'a>(tenant: &'a TenantId, spec: &'a GroupSpec, shard: Option<u32>) -> Origin<'a> {
+    Origin { tenant, file: &spec.file, group: &spec.name, shard }
 }
 
 /// The time of a clock.

@@ -1,20 +1,21 @@
 //! Recording and alerting rules, as in Prometheus and Loki.
 //!
 //! **What it is.** Rule files ([`file`]) with expressions in PromQL and LogQL, templates ([`template`]), the
-//! states of alerts ([`alert`]), the evaluation of groups ([`Group`]), and notifications of Alertmanagers
-//! ([`Notifier`]). A [`Ruler`] runs the groups of files, or the stored groups of one tenant, and follows
+//! states of alerts ([`alert`]), the evaluation of groups ([`Group`]), and notifications of Alertmanagers and
+//! webhooks ([`Notifier`]). A [`Ruler`] runs the groups of files, or the stored groups of one tenant, and follows
 //! their changes; [`Rulers`] has one for each tenant with stored rules ([`stored`]). [`RulesShown`] has the
 //! states for people and for the API.
 //!
 //! **What it is not.** It has no HTTP: queries and writes go through `sandur_service` ([`Served`]), and
-//! requests to Alertmanagers through the trait [`Post`]. It does not know the catalog: which process
+//! messages to others through the trait [`Post`]. It does not know the catalog: which process
 //! evaluates a group is asked through the trait [`Ownership`].
 //!
 //! **Life of an evaluation.** A [`Group`] wakes at a time of its schedule. For each rule, in order, or side
 //! by side where rules are independent, it runs the expression at that time. A recording rule renames the
 //! series of the answer. An alerting rule expands the templates of labels and annotations for each series,
 //! and updates the states of its alerts. The resulting samples are stored with stale markers for series that
-//! ended, so that the next rule sees them. Alerts that fire or ended are queued for the Alertmanagers.
+//! ended, so that the next rule sees them. Alerts that fire or ended are queued for
+//! the Alertmanagers, and added to the groups of webhooks.
 //!
 //! **Invariants.** An evaluation that fails, or whose answer may be incomplete, changes no state and writes
 //! nothing. Series of a rule, output and queries of templates, queues and memory are bounded. Time and tasks
@@ -59,7 +60,10 @@ pub use error::EvaluationError;
 pub use external::External;
 pub use group::{EVALUATIONS_MAX, Group, Parts};
 pub use metrics::RuleMetrics;
-pub use notify::{AlertingFile, AlertmanagerShown, Notifier, Post, QUEUED_MAX};
+pub use notify::{
+    Address, AlertingFile, AlertmanagerShown, Grouping, Message, NotSent, Notifier, NotifierParts, Outcome,
+    Post, QUEUED_MAX, ReceiverShown, host_of,
+};
 pub use ownership::{ConfirmedPost, LEASE, Lease, Owners, Ownership};
 pub use restore::Tolerance;
 pub use rule::Common;

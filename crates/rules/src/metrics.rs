@@ -41,13 +41,15 @@ pub struct RuleMetrics {
     pub group_seconds: Histogram,
     /// How long after their times evaluations of groups began.
     pub lateness: Histogram,
-    /// Alerts that an Alertmanager accepted.
+    /// Alerts that an Alertmanager or a receiver accepted.
     pub notified: Counter,
-    /// Requests to an Alertmanager that failed.
+    /// Messages to an Alertmanager or a receiver that failed.
     pub notification_failures: Counter,
     lost: Family<ReasonLabels, Counter>,
     /// Alerts that wait to be sent, of all Alertmanagers.
     pub queued: Gauge,
+    /// Alerts in the groups of all receivers.
+    pub grouped: Gauge,
     /// Whether the file of Alertmanagers has an error.
     pub alerting_broken: Gauge,
     /// Tenants with rules that were stored through the API.
@@ -78,6 +80,7 @@ impl Default for RuleMetrics {
             notification_failures: Counter::default(),
             lost: Family::default(),
             queued: Gauge::default(),
+            grouped: Gauge::default(),
             alerting_broken: Gauge::default(),
             stored_tenants: Gauge::default(),
             stored_broken: Gauge::default(),
@@ -110,12 +113,16 @@ impl RuleMetrics {
         all.register("sandur_rules_group_evaluation_seconds", text, own.group_seconds);
         let text = "How long after their times evaluations of groups began";
         all.register("sandur_rules_group_lateness_seconds", text, own.lateness);
-        all.register("sandur_rules_notifications", "Alerts that an Alertmanager accepted", own.notified);
-        let text = "Requests to an Alertmanager that failed and are repeated";
+        let text = "Alerts that an Alertmanager or a receiver of groups accepted";
+        all.register("sandur_rules_notifications", text, own.notified);
+        let text = "Messages to an Alertmanager or a receiver of groups that failed and are repeated";
         all.register("sandur_rules_notification_failures", text, own.notification_failures);
-        let text = "Alerts that were not sent to an Alertmanager, by reason";
+        let text = "Alerts that were not sent, by reason";
         all.register("sandur_rules_notifications_lost", text, own.lost);
-        all.register("sandur_rules_notifications_queued", "Alerts that wait to be sent", own.queued);
+        let text = "Alerts that wait to be sent to Alertmanagers";
+        all.register("sandur_rules_notifications_queued", text, own.queued);
+        let text = "Alerts in the groups of all receivers, with those that ended lately";
+        all.register("sandur_rules_grouped_alerts", text, own.grouped);
         let text = "1 while the file of Alertmanagers has an error, so that what held before is used";
         all.register("sandur_rules_alerting_file_broken", text, own.alerting_broken);
         let text = "Tenants with rules that were stored through the API";
@@ -135,6 +142,9 @@ impl RuleMetrics {
 
     /// Counts alerts that are not sent.
     pub fn lose(&self, reason: &'static str, alerts: u64) {
+        if alerts == 0 {
+            return;
+        }
         self.lost.get_or_create(&ReasonLabels { reason }).inc_by(alerts);
     }
 

@@ -24,7 +24,7 @@ use crate::external::External;
 use crate::group::{EVALUATIONS_MAX, Parts};
 use crate::memory_data::MemoryData;
 use crate::metrics::RuleMetrics;
-use crate::notify::{Notifier, Post};
+use crate::notify::{Address, Grouping, Message, Notifier, NotifierParts, Outcome, Post};
 use crate::ownership::{ConfirmedPost, Lease, Owners, Ownership};
 use crate::restore::Tolerance;
 use crate::rule::Common;
@@ -43,6 +43,8 @@ const SEALED_AFTER: Duration = Duration::from_secs(22);
 const LEAVES_AFTER: Duration = Duration::from_secs(15);
 /// The time with faults, and the quiet time after it.
 const TROUBLE: Duration = Duration::from_secs(480);
+/// How long a new group of alerts waits for more.
+const WAIT: Duration = Duration::from_secs(10);
 const QUIET: Duration = Duration::from_secs(150);
 
 #[derive(Clone)]
@@ -64,11 +66,21 @@ struct Notified {
     is_resolved: bool,
 }
 
+/// A notification of a group, as a receiver got it.
+#[derive(Clone, Debug)]
+struct Told {
+    key: String,
+    /// How many shards had been taken over by then.
+    taken: usize,
+    body: serde_json::Value,
+}
+
 struct World {
     env: Env,
     record: Mutex<Record>,
     data: Arc<MemoryData>,
     notified: Mutex<Vec<Notified>>,
+    told: Mutex<Vec<Told>>,
     /// Times of evaluations that failed because a process was cut off.
     failed: Mutex<BTreeSet<i64>>,
     violations: Mutex<Vec<String>>,
@@ -318,16 +330,19 @@ impl Data for Reached {
 struct Receiver(Arc<Process>);
 
 impl Post for Receiver {
-    fn post<'a>(
-        &'a self,
-        _: &'a str,
-        _: &'a TenantId,
-        body: bytes::Bytes,
-        _: Duration,
-    ) -> BoxFuture<'a, Result<u16, String>> {
+    fn post<'a>(&'a self, message: Message<'a>, _: &'a TenantId, _: Duration) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             // A process that is cut off from the store may reach receivers.
             self.0.env.sleep(Duration::from_millis(1 + self.0.env.random_below(40))).await;
+            let body = match message {
+                Message::Alerts { body, .. } => body,
+                Message::Webhook { body, key, .. } => {
+                    let (key, taken) = (key.to_owned(), *self.0.world.taken.lock().unwrap());
+                    let told = Told { key, taken, body: serde_json::from_slice(&body).unwrap() };
+                    self.0.world.told.lock().unwrap().push(told);
+                    return Ok(());
+                }
+            };
             let alerts: serde_json::Value = serde_json::from_slice(&body).unwrap();
             for alert in alerts.as_array().unwrap() {
                 let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
@@ -339,7 +354,7 @@ impl Post for Receiver {
                 let notified = Notified { name, starts_at: text(&alert["startsAt"]), is_resolved };
                 self.0.world.notified.lock().unwrap().push(notified);
             }
-            Ok(200)
+            Ok(())
         })
     }
 }
@@ -379,8 +394,15 @@ fn start(world: &Arc<World>, node: usize) -> Running {
     let ownership = SharedOwnership::new(Arc::<Process>::clone(&process), metrics.clone()).part();
     let post: Arc<dyn Post> = Arc::new(Receiver(Arc::clone(&process)));
     let post = Arc::new(ConfirmedPost { post, ownership: Arc::clone(&ownership), env: env.clone() });
-    let notifier =
-        Notifier::new(&env, &["http://am".to_owned()], Arc::clone(&external), post, metrics.clone());
+    let notifier = Notifier::new(NotifierParts {
+        env: env.clone(),
+        alertmanagers: vec!["http://am".to_owned()],
+        receivers: vec![Address::Webhook("http://hook".to_owned())],
+        grouping: Grouping { wait: WAIT, interval: 2 * WAIT, ..Grouping::default() },
+        external: Arc::clone(&external),
+        post,
+        metrics: metrics.clone(),
+    });
     let common = Common {
         data: Arc::new(Reached(Arc::clone(&process))),
         external,
@@ -448,6 +470,7 @@ async fn run(seed: u64) -> Report {
         env: env.clone(),
         record: Mutex::default(),
         notified: Mutex::default(),
+        told: Mutex::default(),
         failed: Mutex::default(),
         violations: Mutex::default(),
         in_flight: Mutex::default(),
@@ -522,6 +545,7 @@ fn check(world: &World, phases: &[Vec<i64>]) -> Report {
     let mut problems = world.violations.lock().unwrap().clone();
     let failed = world.failed.lock().unwrap().clone();
     let notified = world.notified.lock().unwrap().clone();
+    let told = world.told.lock().unwrap().clone();
     for (group, phases) in phases.iter().enumerate() {
         let recorded = samples(world, &format!("r{group}"));
         let (Some((first, _)), Some((last, _))) = (recorded.first_key_value(), recorded.last_key_value())
@@ -544,7 +568,9 @@ fn check(world: &World, phases: &[Vec<i64>]) -> Report {
         // The processes may have ended in the middle of the last evaluation.
         check_alerts(world, group, phases, &times[..times.len() - 1], &mut problems);
         check_notified(&notified, group, &mut problems);
+        check_told(&told, group, phases, &mut problems);
     }
+    check_keys(&told, &mut problems);
     Report { problems, taken: *world.taken.lock().unwrap(), notified: notified.len() }
 }
 
@@ -610,6 +636,54 @@ fn check_notified(notified: &[Notified], group: usize, problems: &mut Vec<String
         starts.iter().map(|start| start.parse::<jiff::Timestamp>().unwrap().as_second()).collect();
     if seconds.windows(2).any(|pair| pair[1] - pair[0] < HOLD) {
         problems.push(format!("{name} fired twice in one phase: {starts:?}"));
+    }
+}
+
+/// What a receiver of groups is told: no beginning after its end, and in the end what holds.
+fn check_told(told: &[Told], group: usize, phases: &[i64], problems: &mut Vec<String>) {
+    let name = format!("x{group}");
+    let alerts = told.iter().flat_map(|told| told.body["alerts"].as_array().unwrap());
+    // The last word about each beginning.
+    let mut words: BTreeMap<&str, &str> = BTreeMap::new();
+    for alert in alerts.filter(|alert| alert["labels"]["alertname"] == *name) {
+        let (start, status) = (alert["startsAt"].as_str().unwrap(), alert["status"].as_str().unwrap());
+        if words.insert(start, status) == Some("resolved") && status == "firing" {
+            problems.push(format!("{name} since {start} is told as firing after its end"));
+        }
+    }
+    let Some((start, last)) = words.last_key_value() else {
+        problems.push(format!("{name} was never told"));
+        return;
+    };
+    // Within this time a change may not be told yet.
+    let end = START + (TROUBLE + QUIET).as_secs() as i64;
+    let is_high = |at: i64| value_of(group, phases, at) > 1.0;
+    let ever = |from: i64| (from..end).any(is_high);
+    let always = |from: i64| (from..end).all(is_high);
+    match *last {
+        "firing" if !ever(end - 60) => problems.push(format!("the end of {name} since {start} was not told")),
+        "resolved" if always(end - HOLD - 60) => problems.push(format!("{name} fires and was not told")),
+        _ => {}
+    }
+}
+
+/// A notification is repeated after a take-over only, and has the same key then.
+fn check_keys(told: &[Told], problems: &mut Vec<String>) {
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut keys: BTreeMap<String, &str> = BTreeMap::new();
+    for Told { key, taken, body } in told {
+        if seen.insert(key, *taken) == Some(*taken) {
+            problems.push(format!("{key} is told twice without a take-over"));
+        }
+        let states = body["alerts"].as_array().unwrap().iter();
+        let states: Vec<String> = states
+            .map(|alert| format!("{} {} {}", alert["labels"], alert["startsAt"], alert["status"]))
+            .collect();
+        let content = format!("{} {}", body["groupKey"], states.join(", "));
+        let known = keys.entry(content.clone()).or_insert(key);
+        if known != key {
+            problems.push(format!("{content} has the keys {known} and {key}"));
+        }
     }
 }
 

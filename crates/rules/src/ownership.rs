@@ -12,7 +12,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use sandur_base::{BoxFuture, Id};
 use sandur_model::{Matcher, RuleShards, STORED_RULE_SHARDS, SampleBatch, TenantId};
 use sandur_query::QueryContext;
@@ -21,7 +20,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::data::{Data, Instant, LastSample, ReadSeries, Vector};
 use crate::error::EvaluationError;
-use crate::notify::Post;
+use crate::notify::{Message, NotSent, Outcome, Post};
 use crate::spec::{GroupSpec, Language};
 
 /// How old the knowledge may be that a process owns a shard. Shorter than the silence after which a process
@@ -149,7 +148,8 @@ impl Term {
         Self { ownership, env, incarnation, shard }
     }
 
-    fn standing(&self) -> Standing {
+    /// What is known of the term. Makes no request.
+    pub fn standing(&self) -> Standing {
         let lease = self.ownership.lease();
         match lease.is_recorded && lease.incarnation == self.incarnation && lease.own.has(self.shard) {
             true => standing_of(&lease),
@@ -216,18 +216,19 @@ impl ConfirmedPost {
 impl Post for ConfirmedPost {
     fn post<'a>(
         &'a self,
-        url: &'a str,
+        message: Message<'a>,
         tenant: &'a TenantId,
-        body: Bytes,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<u16, String>> {
+    ) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             if !self.is_allowed() {
                 refresh(&self.env, &*self.ownership).await;
             }
             match self.is_allowed() {
-                true => self.post.post(url, tenant, body, timeout).await,
-                false => Err("it is not sure that this process still owns the rules: alerts wait".to_owned()),
+                true => self.post.post(message, tenant, timeout).await,
+                false => Err(NotSent::Failed(
+                    "it is not sure that this process still owns the rules: alerts wait".to_owned(),
+                )),
             }
         })
     }

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use crate::data::Data;
 use crate::group::{Group, Parts, now};
+use crate::notify::Origin;
 use crate::output::{self, Written};
 use crate::ownership::{Coordination, DataOfTerm, Ownership};
 use crate::rule::{Common, Rule};
@@ -233,6 +234,7 @@ impl Ruler {
             .map(|(key, _)| key.clone())
             .collect();
         let former = stop(state, ended).await;
+        self.end_alerts(&former, &specs, &elsewhere);
         specs.retain(|key, _| !state.running.contains_key(key));
         let display = |spec: GroupSpec| (spec.clone(), Arc::new(Display::new(Arc::new(spec))));
         state.elsewhere = elsewhere.into_iter().map(display).collect();
@@ -243,6 +245,21 @@ impl Ruler {
         let own = state.running.values().map(|running| Arc::clone(&running.display)).collect();
         let elsewhere = state.elsewhere.iter().map(|(_, display)| Arc::clone(display)).collect();
         self.shown.set(own, elsewhere, state.files.shown());
+    }
+
+    /// Tells receivers that the alerts of groups that exist no more ended.
+    fn end_alerts(
+        &self,
+        former: &BTreeMap<Key, Vec<Rule>>,
+        specs: &BTreeMap<Key, GroupSpec>,
+        elsewhere: &[GroupSpec],
+    ) {
+        let Parts { notifier, tenant, .. } = &self.parts;
+        let is_elsewhere =
+            |(file, name): &Key| elsewhere.iter().any(|spec| spec.file == *file && spec.name == *name);
+        for (file, group) in former.keys().filter(|key| !specs.contains_key(*key) && !is_elsewhere(key)) {
+            notifier.keep(Origin { tenant, file, group, shard: None }, &HashSet::new());
+        }
     }
 
     /// Removes the groups of shards that this process does not own.

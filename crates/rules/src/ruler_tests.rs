@@ -16,7 +16,7 @@ use crate::external::External;
 use crate::group::EVALUATIONS_MAX;
 use crate::memory_data::MemoryData;
 use crate::metrics::RuleMetrics;
-use crate::notify::{Notifier, Post};
+use crate::notify::{Address, Grouping, Message, Notifier, NotifierParts, Outcome, Post};
 use crate::ownership::{Lease, Owners};
 use crate::restore::Tolerance;
 use crate::rule::Common;
@@ -26,27 +26,33 @@ use crate::shown::{GroupShown, RulesShown};
 use crate::spec::Language;
 use crate::stored::{Change, StoredParts};
 
-/// Notes which alerts it got, and fails while it is down.
+/// Notes which alerts and notifications of groups it got, and fails while it is down.
 #[derive(Default)]
-struct Receiver(std::sync::Mutex<Vec<String>>, AtomicBool);
+struct Receiver(std::sync::Mutex<Vec<String>>, AtomicBool, std::sync::Mutex<Vec<serde_json::Value>>);
 
 impl Post for Receiver {
     fn post<'a>(
         &'a self,
-        _: &'a str,
+        message: Message<'a>,
         _: &'a TenantId,
-        body: bytes::Bytes,
         _: Duration,
-    ) -> sandur_base::BoxFuture<'a, Result<u16, String>> {
+    ) -> sandur_base::BoxFuture<'a, Outcome> {
         if self.1.load(Ordering::Relaxed) {
-            return Box::pin(std::future::ready(Ok(503)));
+            return Box::pin(std::future::ready(message.outcome(503)));
         }
+        let body = match message {
+            Message::Alerts { body, .. } => body,
+            Message::Webhook { body, .. } => {
+                self.2.lock().unwrap().push(serde_json::from_slice(&body).unwrap());
+                return Box::pin(std::future::ready(Ok(())));
+            }
+        };
         let alerts: serde_json::Value = serde_json::from_slice(&body).unwrap();
         let text = |alert: &serde_json::Value| {
             format!("{} {}-{}", alert["labels"]["alertname"], alert["startsAt"], alert["endsAt"])
         };
         self.0.lock().unwrap().extend(alerts.as_array().unwrap().iter().map(text));
-        Box::pin(std::future::ready(Ok(200)))
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 
@@ -158,8 +164,15 @@ impl Bench {
     fn maker(&self) -> impl Fn() -> Ruler + Send + Sync + use<> {
         let (env, external) = (self.env.clone(), Arc::new(External::default()));
         let post: Arc<dyn Post> = Arc::<Receiver>::clone(&self.receiver);
-        let urls = ["http://am".to_owned()];
-        let notifier = Notifier::new(&env, &urls, Arc::clone(&external), post, self.metrics.clone());
+        let notifier = Notifier::new(NotifierParts {
+            env: env.clone(),
+            alertmanagers: vec!["http://am".to_owned()],
+            receivers: vec![Address::Webhook("http://hook".to_owned())],
+            grouping: Grouping::default(),
+            external: Arc::clone(&external),
+            post,
+            metrics: self.metrics.clone(),
+        });
         self.shown.set_notifier(notifier.clone());
         let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
         let common = Common {

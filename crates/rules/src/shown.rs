@@ -9,7 +9,7 @@ use sandur_model::TenantId;
 use crate::alert::Alert;
 use crate::data::Instant;
 use crate::metrics::RuleMetrics;
-use crate::notify::{AlertmanagerShown, Notifier};
+use crate::notify::{AlertmanagerShown, Notifier, ReceiverShown};
 use crate::spec::{GroupSpec, RuleSpec};
 
 /// A group after its last evaluation.
@@ -208,6 +208,11 @@ impl RulesShown {
     /// The Alertmanagers.
     pub fn alertmanagers(&self) -> Vec<AlertmanagerShown> {
         self.lock().notifier.as_ref().map(Notifier::targets).unwrap_or_default()
+    }
+
+    /// The receivers of groups of alerts.
+    pub fn receivers(&self) -> Vec<ReceiverShown> {
+        self.lock().notifier.as_ref().map(Notifier::receivers).unwrap_or_default()
     }
 
     /// The tenants with rules in this process.

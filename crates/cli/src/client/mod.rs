@@ -129,12 +129,22 @@ impl Client {
     /// A client for scrape targets: it follows redirects, and each request has its own authorization.
     pub fn of_targets(ca_file: Option<PathBuf>, insecure: bool) -> Result<reqwest::Client, Failed> {
         let options = Options { ca_file, insecure, ..Options::default() };
-        let tls = tls::of_targets(&options)?;
+        Self::of_others(&options, reqwest::redirect::Policy::default())
+    }
+
+    /// A client for receivers of notifications: it follows no redirects, which may turn a POST into a GET of a
+    /// page that looks like a success.
+    pub fn of_receivers(ca_file: Option<PathBuf>) -> Result<reqwest::Client, Failed> {
+        Self::of_others(&Options { ca_file, ..Options::default() }, reqwest::redirect::Policy::none())
+    }
+
+    fn of_others(options: &Options, redirects: reqwest::redirect::Policy) -> Result<reqwest::Client, Failed> {
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
+            .redirect(redirects)
             .http1_only()
             .user_agent(concat!("sandur/", env!("CARGO_PKG_VERSION")))
-            .tls_backend_preconfigured(tls);
+            .tls_backend_preconfigured(tls::of_targets(options)?);
         http.build().map_err(|e| Failed::new(format!("cannot make an HTTP client: {e}")))
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use sandur_config::{Named, Settings};
+use sandur_rules::host_of;
 
 use super::yaml;
 use crate::params::Params;
@@ -54,10 +55,11 @@ pub fn shown_configuration(settings: &Settings, mode: &str) -> String {
     page
 }
 
-/// Removes user information from URLs.
+/// Removes user information from URLs, and the paths of webhooks, which often contain secrets.
 pub fn hide_secrets(settings: &mut Settings) {
     settings.store = without_secrets(&settings.store);
     settings.alertmanager_url.iter_mut().for_each(|url| *url = without_secrets(url));
+    settings.notify.webhook.iter_mut().for_each(|url| *url = host_of(url));
 }
 
 /// A URL without user information.

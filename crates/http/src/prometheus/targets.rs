@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use axum::response::Response;
 use sandur_model::{Labels, matches_all};
-use sandur_rules::{AlertmanagerShown, RulesShown};
+use sandur_rules::{AlertmanagerShown, ReceiverShown, RulesShown};
 use sandur_service::Queries;
 use serde_json::{Value, json};
 
@@ -183,8 +183,10 @@ pub static ALERTMANAGERS: Route = Route {
     methods: GET,
     paths: &["/api/v1/alertmanagers", "/prometheus/api/v1/alertmanagers"],
     scope: Access::Read,
-    does: "The Alertmanagers that this process sends alerts to.",
-    answers: "200, `{\"activeAlertmanagers\":[{\"url\"},..],\"droppedAlertmanagers\":[]}` as `data`.",
+    does: "The Alertmanagers that this process sends alerts to, and the receivers that it tells about groups \
+           of alerts.",
+    answers: "200, `{\"activeAlertmanagers\":[{\"url\"},..],\"droppedAlertmanagers\":[],\"receivers\":[..]}` as \
+              `data`. A receiver has `kind`, `name`, `alerts` (those in its groups) and `lastError`.",
     several_tenants: true,
     handler: |request, app| alertmanagers.call(request, app),
     ..Route::of(Group::Metrics)
@@ -196,5 +198,11 @@ async fn alertmanagers(State(rules): State<RulesShown>, _call: Call) -> Response
         json!({ "url": url, "queued": queued, "lastError": last_error })
     };
     let active: Vec<Value> = rules.alertmanagers().into_iter().map(shown).collect();
-    success_json(&json!({ "activeAlertmanagers": active, "droppedAlertmanagers": [] }).to_string())
+    let shown = |receiver: ReceiverShown| {
+        let ReceiverShown { kind, name, alerts, last_error } = receiver;
+        json!({ "kind": kind, "name": name, "alerts": alerts, "lastError": last_error })
+    };
+    let receivers: Vec<Value> = rules.receivers().into_iter().map(shown).collect();
+    let data = json!({ "activeAlertmanagers": active, "droppedAlertmanagers": [], "receivers": receivers });
+    success_json(&data.to_string())
 }

@@ -19,7 +19,8 @@ pub fn labels_of(alert: &Alert, external: &External) -> LabelSet {
     all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-fn sorted(labels: &LabelSet) -> Labels {
+/// Labels of an alert as a label set.
+pub fn sorted(labels: &LabelSet) -> Labels {
     Labels::from_pairs(labels.iter().map(|(name, value)| (&**name, &**value)))
 }
 
@@ -52,12 +53,13 @@ pub fn of_batch(alerts: &[Queued]) -> Bytes {
     body.into()
 }
 
-fn object<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Value {
+/// Pairs as a JSON object.
+pub fn object<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Value {
     let pairs = pairs.map(|(name, value)| (name.to_owned(), Value::from(value)));
     Value::Object(pairs.collect::<Map<_, _>>())
 }
 
 /// A time as RFC 3339.
-fn time(at: Instant) -> String {
+pub fn time(at: Instant) -> String {
     jiff::Timestamp::from_nanosecond(i128::from(at.ns())).map(|at| at.to_string()).unwrap_or_default()
 }

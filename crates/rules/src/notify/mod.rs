@@ -1,4 +1,4 @@
-//! Sends alerts to Alertmanagers (API v2).
+//! Sends alerts to Alertmanagers (API v2), and notifications about groups of alerts to receivers.
 //!
 //! Each Alertmanager has a queue and a task of its own, so that one that is slow or dead does not delay the
 //! others. A queue has one entry per alert: a newer state of an alert replaces the one that waits. Tenants
@@ -7,120 +7,99 @@
 //! The Alertmanagers are those of the options, and those of a file ([`AlertingFile`]) that may change. Rules
 //! of that file change labels of alerts, after the external labels were added, or drop alerts.
 //!
-//! A request has alerts of one tenant, which it names in the header `X-Scope-OrgID`.
+//! A receiver is a webhook. It does what an Alertmanager would do for a small site: it keeps alerts in groups
+//! ([`groups`]), and tells each group when it changed, or again after a while.
 //!
-//! **Invariants.** A queue is bounded; when it is full, the oldest alert of the tenant with the most is lost
-//! and counted. A request that fails is repeated with back-off until the Alertmanager accepts it or refuses
-//! it for good. Evaluations never wait for notifications.
+//! A message has alerts of one tenant, which it names in the header `X-Scope-OrgID`.
+//!
+//! **Invariants.** Queues and groups are bounded; when there is no room, an alert of the tenant with the most
+//! is lost and counted. A message that fails is repeated with back-off. Evaluations never wait for
+//! notifications.
 
 mod alerting;
+mod alertmanager;
 mod body;
+mod grouping;
+mod groups;
+mod health;
+mod notification;
+mod origin;
+mod post;
 mod queue;
+mod receiver;
+mod webhook;
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 
-use bytes::Bytes;
-use sandur_base::BoxFuture;
-use sandur_model::{RuleShards, TenantId};
-use sandur_runtime::{Env, ShutdownSignal, Task};
+use sandur_model::{RuleShards, StreamId, TenantId};
+use sandur_runtime::{Env, ShutdownSignal};
 use sandur_targets::{LabelSet, Relabel, relabel};
-use tokio::sync::Notify;
 
 use crate::alert::Alert;
+use crate::data::Instant;
 use crate::external::External;
 use crate::metrics::RuleMetrics;
 pub use alerting::{AlertingFile, Destination};
+pub use alertmanager::AlertmanagerShown;
+use alertmanager::{Running, Target};
+pub use grouping::Grouping;
+pub use health::host_of;
+use health::lock;
+use notification::Told;
+pub use origin::Origin;
+pub use post::{Message, NotSent, Outcome, Post};
 pub use queue::QUEUED_MAX;
-use queue::{Batch, Next, Queue, Queued};
-
-/// The most alerts of a request.
-const BATCH: usize = 256;
-/// The longest request.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Whose alerts are sent.
-#[derive(Clone, Copy, Debug)]
-pub struct Origin<'a> {
-    /// The tenant.
-    pub tenant: &'a TenantId,
-    /// The shard of the group, if groups are divided among processes.
-    pub shard: Option<u32>,
-}
-
-/// Sends a request.
-pub trait Post: Send + Sync {
-    /// Posts JSON of a tenant to a URL. Returns the status; an error says why there is none.
-    fn post<'a>(
-        &'a self,
-        url: &'a str,
-        tenant: &'a TenantId,
-        body: Bytes,
-        timeout: Duration,
-    ) -> BoxFuture<'a, Result<u16, String>>;
-}
+pub use receiver::{Address, ReceiverShown};
+use receiver::{Means, Receiver};
 
 /// The sender of alerts. Cheap to clone: a handle.
 #[derive(Clone)]
 pub struct Notifier(Arc<Inner>);
 
+/// What a notifier needs.
+pub struct NotifierParts {
+    /// Clock and tasks.
+    pub env: Env,
+    /// The URLs of Alertmanagers.
+    pub alertmanagers: Vec<String>,
+    /// The receivers of groups.
+    pub receivers: Vec<Address>,
+    /// How their alerts are grouped.
+    pub grouping: Grouping,
+    /// External labels and URL.
+    pub external: Arc<External>,
+    /// Sends messages.
+    pub post: Arc<dyn Post>,
+    /// Counters.
+    pub metrics: RuleMetrics,
+}
+
 struct Inner {
-    env: Env,
-    post: Arc<dyn Post>,
+    means: Means,
     running: Mutex<Vec<Running>>,
+    receivers: Vec<Receiver>,
     /// Rules that change the labels of all alerts.
     relabel: Mutex<Arc<Vec<Relabel>>>,
-    external: Arc<External>,
-    metrics: RuleMetrics,
-}
-
-/// An Alertmanager and its task, which ends when this is dropped.
-struct Running {
-    target: Arc<Target>,
-    _task: Task<()>,
-}
-
-/// An Alertmanager.
-struct Target {
-    url: String,
-    relabel: Mutex<Vec<Relabel>>,
-    queue: Mutex<Queue>,
-    arrived: Notify,
-    last_error: Mutex<Option<String>>,
-    metrics: RuleMetrics,
-    /// How many of its alerts the gauge of waiting alerts has.
-    counted: Mutex<i64>,
-}
-
-/// An Alertmanager as it is shown to people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AlertmanagerShown {
-    /// The URL of its API, without credentials.
-    pub url: String,
-    /// Alerts that wait for it.
-    pub queued: usize,
-    /// Why the last request failed; `None` if it succeeded.
-    pub last_error: Option<String>,
 }
 
 impl Notifier {
-    /// A notifier that sends to the Alertmanagers with these URLs.
-    pub fn new(
-        env: &Env,
-        urls: &[String],
-        external: Arc<External>,
-        post: Arc<dyn Post>,
-        metrics: RuleMetrics,
-    ) -> Self {
-        let (running, relabel, env) = (Mutex::default(), Mutex::default(), env.clone());
-        let notifier = Self(Arc::new(Inner { env, post, running, relabel, external, metrics }));
-        notifier.set(destinations(urls), Vec::new());
+    /// A notifier that sends to these Alertmanagers and receivers.
+    pub fn new(parts: NotifierParts) -> Self {
+        let NotifierParts { env, alertmanagers, receivers, grouping, external, post, metrics } = parts;
+        let means = Means { env, post, external, metrics };
+        let grouping = Arc::new(grouping);
+        let start = |address| Receiver::start(means.clone(), address, Arc::clone(&grouping));
+        let receivers = receivers.into_iter().map(start).collect();
+        let (running, relabel) = (Mutex::default(), Mutex::default());
+        let notifier = Self(Arc::new(Inner { means, running, receivers, relabel }));
+        notifier.set(destinations(&alertmanagers), Vec::new());
         notifier
     }
 
     /// Follows a file with Alertmanagers until the server stops. Those of the options stay.
     pub async fn follow(self, mut file: AlertingFile, urls: Vec<String>, stopping: ShutdownSignal) {
-        let env = self.0.env.clone();
+        let Means { env, metrics, .. } = self.0.means.clone();
         loop {
             let read = move || {
                 let found = file.read();
@@ -128,7 +107,7 @@ impl Notifier {
             };
             let (after, found) = env.run_blocking(read).await;
             file = after;
-            self.0.metrics.alerting_broken.set(i64::from(file.error.is_some()));
+            metrics.alerting_broken.set(i64::from(file.error.is_some()));
             let mut all = destinations(&urls);
             all.extend(found.destinations);
             self.set(all, found.relabel);
@@ -141,112 +120,90 @@ impl Notifier {
     /// Sends to these Alertmanagers from now on. One that stays keeps its queue; what waits for one that is
     /// gone is lost and counted.
     fn set(&self, wanted: Vec<Destination>, relabel: Vec<Relabel>) {
-        let inner = &*self.0;
-        *lock(&inner.relabel) = Arc::new(relabel);
-        let mut running = lock(&inner.running);
+        let Means { env, post, metrics, .. } = &self.0.means;
+        *lock(&self.0.relabel) = Arc::new(relabel);
+        let mut running = lock(&self.0.running);
         let mut before = std::mem::take(&mut *running);
         for Destination { url, relabel } in wanted {
             if running.iter().any(|other| other.target.url == url) {
                 continue;
             }
             let same = before.iter().position(|running| running.target.url == url);
-            let one = same.map_or_else(|| inner.start(url), |at| before.swap_remove(at));
-            *lock(&one.target.relabel) = relabel;
+            let start = || Running::start(env, url, Arc::clone(post), metrics.clone());
+            let one = same.map_or_else(start, |at| before.swap_remove(at));
+            one.target.set_relabel(relabel);
             running.push(one);
         }
         for gone in before {
-            let lost = gone.target.lock().len() as u64;
-            if lost > 0 {
-                inner.metrics.lose("removed", lost);
-            }
+            metrics.lose("removed", gone.target.queued() as u64);
         }
     }
 
-    /// Queues alerts of a rule with this expression for all Alertmanagers.
+    /// Sends alerts of a rule with this expression to all Alertmanagers and receivers.
     pub fn send(&self, origin: Origin<'_>, expr: &str, alerts: Vec<Alert>) {
-        let targets = self.0.all();
-        if alerts.is_empty() || targets.is_empty() {
+        let Inner { means, receivers, relabel: rules, .. } = &*self.0;
+        let targets = self.0.targets();
+        if alerts.is_empty() || (targets.is_empty() && receivers.is_empty()) {
             return;
         }
-        let link = self.0.external.table_link(expr);
-        self.0.each_labels(&targets, alerts.iter(), |alert, target, labels| {
-            let (id, text) = body::entry(alert, labels, &link);
-            let lost = target.lock().push(origin.tenant, Queued { id, text, shard: origin.shard });
-            if lost > 0 {
-                self.0.metrics.lose("queue_full", lost);
+        let link: Arc<str> = means.external.table_link(expr).into();
+        let rules = Arc::clone(&lock(rules));
+        for alert in &alerts {
+            let mut labels: LabelSet = body::labels_of(alert, &means.external);
+            if !relabel(&rules, &mut labels) {
+                continue;
             }
-        });
-        for target in &targets {
-            target.count();
-            target.arrived.notify_one();
+            targets.iter().for_each(|target| target.push(origin, alert, &labels, &link));
+            if !receivers.is_empty() {
+                let told = Arc::new(Told::new(alert, body::sorted(&labels), &link));
+                receivers.iter().for_each(|receiver| receiver.push(&means.env, origin, &told));
+            }
         }
+        targets.iter().for_each(|target| target.wake());
+        receivers.iter().for_each(Receiver::wake);
+    }
+
+    /// Whether receivers are told about groups.
+    pub fn has_receivers(&self) -> bool {
+        !self.0.receivers.is_empty()
+    }
+
+    /// Tells receivers that alerts ended which the rules of a group do not have any more: rules were removed,
+    /// or their alerts have other labels.
+    pub fn keep(&self, origin: Origin<'_>, alive: &HashSet<StreamId>) {
+        let now = Instant::of_ns(self.0.means.env.now_ns());
+        self.0.receivers.iter().for_each(|receiver| receiver.keep(origin, alive, now));
     }
 
     /// Removes alerts of a tenant's groups in these shards that wait to be sent, because another process
     /// sends them from now on.
     pub fn withdraw(&self, tenant: &TenantId, shards: RuleShards) {
-        for target in self.0.all() {
-            target.lock().withdraw(tenant, shards);
-            target.count();
+        if shards.is_empty() {
+            return;
         }
+        self.0.targets().iter().for_each(|target| target.withdraw(tenant, shards));
+        self.0.receivers.iter().for_each(|receiver| receiver.withdraw(tenant, shards));
     }
 
     /// The Alertmanagers.
     pub fn targets(&self) -> Vec<AlertmanagerShown> {
-        let shown = |running: &Running| AlertmanagerShown {
-            url: without_credentials(&running.target.url),
-            queued: running.target.lock().len(),
-            last_error: lock(&running.target.last_error).clone(),
-        };
-        lock(&self.0.running).iter().map(shown).collect()
+        self.0.targets().iter().map(|target| target.shown()).collect()
     }
 
-    /// Whether no alert waits to be sent.
+    /// The receivers.
+    pub fn receivers(&self) -> Vec<ReceiverShown> {
+        self.0.receivers.iter().map(Receiver::shown).collect()
+    }
+
+    /// Whether no alert waits to be sent to an Alertmanager.
     pub fn is_idle(&self) -> bool {
-        lock(&self.0.running).iter().all(|running| running.target.lock().len() == 0)
+        self.0.targets().iter().all(|target| target.queued() == 0)
     }
 }
 
 impl Inner {
-    fn all(&self) -> Vec<Arc<Target>> {
+    fn targets(&self) -> Vec<Arc<Target>> {
         lock(&self.running).iter().map(|running| Arc::clone(&running.target)).collect()
-    }
-
-    /// Calls a function with the labels that each Alertmanager gets of each alert, unless they are dropped.
-    fn each_labels<'a>(
-        &self,
-        targets: &[Arc<Target>],
-        alerts: impl Iterator<Item = &'a Alert>,
-        mut each: impl FnMut(&'a Alert, &Target, &LabelSet),
-    ) {
-        let rules = Arc::clone(&lock(&self.relabel));
-        for alert in alerts {
-            let mut labels = body::labels_of(alert, &self.external);
-            if !relabel(&rules, &mut labels) {
-                continue;
-            }
-            for target in targets {
-                let mut labels = labels.clone();
-                if relabel(&lock(&target.relabel), &mut labels) {
-                    each(alert, target, &labels);
-                }
-            }
-        }
-    }
-
-    fn start(&self, url: String) -> Running {
-        let target = Arc::new(Target {
-            url,
-            relabel: Mutex::default(),
-            queue: Mutex::default(),
-            arrived: Notify::new(),
-            last_error: Mutex::default(),
-            metrics: self.metrics.clone(),
-            counted: Mutex::default(),
-        });
-        let (env, post, metrics) = (self.env.clone(), Arc::clone(&self.post), self.metrics.clone());
-        let sender = Sender { env, target: Arc::clone(&target), post, metrics };
-        Running { target, _task: self.env.spawn("notifications", sender.run()) }
     }
 }
 
@@ -259,106 +216,7 @@ fn destinations(urls: &[String]) -> Vec<Destination> {
     urls.iter().map(of).collect()
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        self.metrics.queued.dec_by(*lock(&self.counted));
-    }
-}
-
-impl Target {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
-        lock(&self.queue)
-    }
-
-    /// Corrects the gauge of waiting alerts by what changed here.
-    fn count(&self) {
-        let waiting = self.lock().len() as i64;
-        let mut counted = lock(&self.counted);
-        self.metrics.queued.inc_by(waiting - *counted);
-        *counted = waiting;
-    }
-
-    fn note(&self, error: Option<String>) {
-        let mut last = lock(&self.last_error);
-        if let Some(error) = error.as_ref().filter(|_| last.is_none()) {
-            tracing::warn!(
-                url = without_credentials(&self.url),
-                error,
-                "alerts cannot be sent; trying again"
-            );
-        }
-        *last = error;
-    }
-}
-
-/// Sends what is queued for an Alertmanager, one request after the other.
-struct Sender {
-    env: Env,
-    target: Arc<Target>,
-    post: Arc<dyn Post>,
-    metrics: RuleMetrics,
-}
-
-impl Sender {
-    async fn run(self) {
-        let target = &self.target;
-        loop {
-            let next = target.lock().take(self.env.monotonic(), BATCH);
-            match next {
-                Next::Send(batch) => self.send(target, batch).await,
-                Next::Wait => target.arrived.notified().await,
-                Next::Pause(pause) => {
-                    // Another tenant may have an alert now.
-                    self.env.timeout(pause, target.arrived.notified()).await;
-                }
-            }
-            target.count();
-        }
-    }
-
-    /// Sends a batch. If that fails, it is in the queue again.
-    async fn send(&self, target: &Target, batch: Batch) {
-        let (body, sent) = (body::of_batch(&batch.alerts), batch.alerts.len() as u64);
-        let request = self.post.post(&target.url, &batch.tenant, body, TIMEOUT);
-        let outcome = self.env.timeout(TIMEOUT, request).await;
-        match outcome.unwrap_or_else(|| Err(format!("no answer within {TIMEOUT:?}"))) {
-            Ok(200..=299) => {
-                self.metrics.notified.inc_by(sent);
-                target.note(None);
-                target.lock().done(&batch.tenant);
-            }
-            // Another attempt with the same alerts would be refused again.
-            Ok(status @ (400 | 422)) => {
-                self.metrics.lose("refused", sent);
-                target.note(Some(format!("HTTP status {status}: the alerts were refused and are lost")));
-                target.lock().done(&batch.tenant);
-            }
-            failed => {
-                self.metrics.notification_failures.inc();
-                let status = |status| format!("HTTP status {status}");
-                target.note(Some(failed.map_or_else(|error| error, status)));
-                let lost = target.lock().give_back(batch, &self.env);
-                if lost > 0 {
-                    self.metrics.lose("queue_full", lost);
-                }
-            }
-        }
-    }
-}
-
-/// A URL without a user and a password.
-fn without_credentials(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let host_end = rest.find('/').unwrap_or(rest.len());
-    match rest[..host_end].rfind('@') {
-        Some(at) => format!("{scheme}://{}", &rest[at + 1..]),
-        None => url.to_owned(),
-    }
-}
-
+#[cfg(test)]
+mod groups_tests;
 #[cfg(test)]
 mod tests;

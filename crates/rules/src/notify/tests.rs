@@ -1,42 +1,44 @@
 //! Notifications of receivers that answer, refuse, fail and hang.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
+use sandur_base::BoxFuture;
 use sandur_model::Labels;
 
+use super::alertmanager::BATCH;
 use super::*;
 use crate::alert::State;
-use crate::data::Instant;
 
 /// What a receiver does with its next requests, and what it got.
 #[derive(Default)]
 struct Receiver {
     answers: Mutex<VecDeque<Option<u16>>>,
     bodies: Mutex<Vec<(String, serde_json::Value)>>,
+    keys: Mutex<Vec<String>>,
 }
 
 impl Post for Receiver {
-    fn post<'a>(
-        &'a self,
-        url: &'a str,
-        tenant: &'a TenantId,
-        body: Bytes,
-        _: Duration,
-    ) -> BoxFuture<'a, Result<u16, String>> {
+    fn post<'a>(&'a self, message: Message<'a>, tenant: &'a TenantId, _: Duration) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let body = serde_json::from_slice(&body).unwrap();
+            let (url, body, key) = match &message {
+                Message::Alerts { url, body } => (*url, body, ""),
+                Message::Webhook { url, body, key } => (*url, body, *key),
+            };
+            self.keys.lock().unwrap().push(key.to_owned());
+            let body = serde_json::from_slice(body).unwrap();
             self.bodies.lock().unwrap().push((url.to_owned(), body));
             if url.contains("dead") {
-                return Err("connection refused".to_owned());
+                return Err(NotSent::Failed("connection refused".to_owned()));
             }
             if tenant.as_str() == "unknown" {
-                return Ok(404);
+                return message.outcome(404);
             }
             let next = self.answers.lock().unwrap().pop_front();
             match next {
                 Some(None) => std::future::pending().await,
-                Some(Some(status)) => Ok(status),
-                None => Ok(200),
+                Some(Some(status)) => message.outcome(status),
+                None => Ok(()),
             }
         })
     }
@@ -61,14 +63,21 @@ fn alert(name: &str, resolved: bool) -> Alert {
 fn notifier(env: &Env, urls: &[&str], receiver: &Arc<Receiver>) -> (Notifier, RuleMetrics) {
     let labels = vec![("cluster".to_owned(), "one".to_owned()), ("zone".to_owned(), "z".to_owned())];
     let external = Arc::new(External { labels, url: "http://s:3100".to_owned() });
-    let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
     let metrics = RuleMetrics::default();
-    let post: Arc<dyn Post> = Arc::<Receiver>::clone(receiver);
-    (Notifier::new(env, &urls, external, post, metrics.clone()), metrics)
+    let notifier = Notifier::new(NotifierParts {
+        env: env.clone(),
+        alertmanagers: urls.iter().map(|url| (*url).to_owned()).collect(),
+        receivers: Vec::new(),
+        grouping: Grouping::default(),
+        external,
+        post: Arc::<Receiver>::clone(receiver),
+        metrics: metrics.clone(),
+    });
+    (notifier, metrics)
 }
 
 fn of(tenant: &TenantId) -> Origin<'_> {
-    Origin { tenant, shard: None }
+    Origin { tenant, file: "f", group: "g", shard: None }
 }
 
 async fn names_after(env: &Env, receiver: &Receiver, seconds: u64) -> Vec<String> {

@@ -27,7 +27,7 @@ use crate::file::{ReadOptions, read};
 use crate::group::{EVALUATIONS_MAX, Group, Parts};
 use crate::memory_data::MemoryData;
 use crate::metrics::RuleMetrics;
-use crate::notify::{Notifier, Post};
+use crate::notify::{Grouping, Message, Notifier, NotifierParts, Outcome, Post};
 use crate::restore::Tolerance;
 use crate::rule::Common;
 use crate::spec::{GroupSpec, Language};
@@ -104,12 +104,11 @@ struct Nowhere;
 impl Post for Nowhere {
     fn post<'a>(
         &'a self,
-        _: &'a str,
+        _: Message<'a>,
         _: &'a sandur_model::TenantId,
-        _: bytes::Bytes,
         _: Duration,
-    ) -> sandur_base::BoxFuture<'a, Result<u16, String>> {
-        Box::pin(std::future::ready(Ok(200)))
+    ) -> sandur_base::BoxFuture<'a, Outcome> {
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 
@@ -117,7 +116,15 @@ fn groups_of(env: &Env, test: &Test, data: &Arc<MemoryData>, specs: &[GroupSpec]
     let external =
         Arc::new(External { labels: test.external_labels.clone(), url: test.external_url.clone() });
     let metrics = RuleMetrics::default();
-    let notifier = Notifier::new(env, &[], Arc::clone(&external), Arc::new(Nowhere), metrics.clone());
+    let notifier = Notifier::new(NotifierParts {
+        env: env.clone(),
+        alertmanagers: Vec::new(),
+        receivers: Vec::new(),
+        grouping: Grouping::default(),
+        external: Arc::clone(&external),
+        post: Arc::new(Nowhere),
+        metrics: metrics.clone(),
+    });
     let common = Common {
         data: Arc::<MemoryData>::clone(data),
         external,

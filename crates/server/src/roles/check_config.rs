@@ -3,11 +3,9 @@
 //!
 //! It binds no address, opens no store and writes nothing, so that it can run next to a server.
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use sandur_base::small_file;
 use sandur_cli::client::Client;
 use sandur_config::{Settings, TenantLimits};
 use sandur_http::{Tls, without_secrets};
@@ -22,13 +20,10 @@ use sandur_terminal::Failed;
 use super::peers::PeerCalls;
 use super::serve::authority;
 use super::work_of_roles::work_of_roles;
-use super::{listen, relay, rules, scrape};
+use super::{listen, notifications, relay, rules, scrape};
 use crate::graphite_rules::GraphiteRules;
 use crate::memory::Shares;
 use crate::node_identity;
-
-/// Maximum size of a token file.
-const TOKEN_BYTES_MAX: u64 = 64 << 10;
 
 /// What was found.
 #[derive(Default)]
@@ -115,7 +110,7 @@ fn scrape_errors(settings: &Settings) -> Vec<String> {
     errors
 }
 
-/// The errors of rules, of their files, and of the token for Alertmanagers.
+/// The errors of rules, of their files, and of the tokens for receivers of alerts.
 fn rule_errors(settings: &Settings) -> Vec<String> {
     let of = &settings.ruler;
     let sources = match rules::configured(settings) {
@@ -128,11 +123,6 @@ fn rule_errors(settings: &Settings) -> Vec<String> {
     let files = check_files(&sources, of.evaluation_interval, most);
     let mut errors: Vec<String> =
         files.into_iter().filter_map(|file| Some(format!("{}: {}", file.path, file.error?))).collect();
-    let token = Path::new(&of.alertmanager_token_file);
-    if !of.alertmanager_token_file.is_empty()
-        && let Err(error) = small_file::read_text(token, TOKEN_BYTES_MAX)
-    {
-        errors.push(format!("ruler.alertmanager_token_file: cannot read {}: {error}", token.display()));
-    }
+    errors.extend(notifications::token_errors(settings));
     errors
 }

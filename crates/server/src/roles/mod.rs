@@ -4,6 +4,7 @@ mod check_config;
 mod engine;
 mod gossip;
 mod listen;
+mod notifications;
 mod other_processes;
 mod peers;
 mod relay;

@@ -1,14 +1,9 @@
-//! Rules in this process: configuration from the options, and the HTTP client for Alertmanagers.
+//! Rules in this process: configuration from the options.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::Bytes;
 use prometheus_client::registry::Registry;
-use reqwest::header;
-use sandur_base::{BoxFuture, small_file};
-use sandur_cli::client::Client;
 use sandur_config::Settings;
 use sandur_http::App;
 use sandur_memory::MemoryBudget;
@@ -16,7 +11,7 @@ use sandur_model::{Role, TenantId};
 use sandur_rules::file::{ReadOptions, read};
 use sandur_rules::stored::{StoredParts, StoredRules};
 use sandur_rules::{
-    AlertingFile, Common, ConfirmedPost, EVALUATIONS_MAX, External, GroupSpec, Most, Notifier, Ownership,
+    Common, ConfirmedPost, EVALUATIONS_MAX, External, GroupSpec, Most, Notifier, NotifierParts, Ownership,
     Parts, Post, RuleMetrics, Ruler, Rulers, Served, SharedOwnership, Source, Tolerance,
 };
 use sandur_runtime::{Env, Task};
@@ -25,12 +20,7 @@ use sandur_store::Store;
 use sandur_terminal::Failed;
 use tokio::sync::Semaphore;
 
-/// Maximum size of a token file.
-const TOKEN_BYTES_MAX: u64 = 64 << 10;
-/// Header by which an Alertmanager with several tenants chooses one.
-const TENANT: &str = "X-Scope-OrgID";
-/// Maximum size of an answer of an Alertmanager that is read.
-const ANSWER_BYTES_MAX: usize = 64 << 10;
+use super::notifications::Destinations;
 
 /// The checked configuration of rules.
 pub struct Configured {
@@ -41,10 +31,8 @@ pub struct Configured {
     built_in: Vec<GroupSpec>,
     /// The files and folders.
     pub sources: Vec<Source>,
-    alertmanagers: Vec<String>,
-    alerting: Option<AlertingFile>,
     labels: Vec<(String, String)>,
-    client: reqwest::Client,
+    destinations: Destinations,
 }
 
 /// Checks the options; `None` if this process evaluates no rules.
@@ -54,30 +42,15 @@ pub fn configured(settings: &Settings) -> Result<Option<Configured>, Failed> {
         return Ok(None);
     }
     let tenant = TenantId::new(&of.tenant).map_err(|error| Failed::new(format!("ruler.tenant: {error}")))?;
-    for url in &settings.alertmanager_url {
-        let parsed = reqwest::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-        if parsed.is_none() {
-            return Err(Failed::new(format!(
-                "alertmanager_url: '{url}' is not a URL such as http://HOST:9093"
-            )));
-        }
-    }
     let pair = |text: &String| match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err(Failed::new(format!("ruler.external_labels: '{text}' is not NAME=VALUE"))),
     };
     let labels = of.external_labels.iter().map(pair).collect::<Result<_, _>>()?;
-    let authority = (!of.alertmanager_ca_file.is_empty()).then(|| of.alertmanager_ca_file.clone().into());
-    let client = Client::of_targets(authority, false)?;
     let sources = settings.rules.iter().map(|text| Source::parse(text)).collect();
-    let alertmanagers = settings.alertmanager_url.clone();
-    let built_in = Vec::new();
-    let has_stored = true;
-    let alerting = match of.alerting_config_file.as_str() {
-        "" => None,
-        path => Some(AlertingFile::open(path.into()).map_err(Failed::new)?),
-    };
-    Ok(Some(Configured { tenant, has_stored, built_in, sources, alertmanagers, alerting, labels, client }))
+    let destinations = Destinations::of(settings)?;
+    let (has_stored, built_in) = (true, Vec::new());
+    Ok(Some(Configured { tenant, has_stored, built_in, sources, labels, destinations }))
 }
 
 /// Starts the evaluation of the rules in a text, without Alertmanagers.
@@ -85,11 +58,14 @@ pub fn start_text(app: &App, text: &str, address: SocketAddr) -> Result<Option<T
     let name = "demo.yml".into();
     let built_in =
         read(text, &name, ReadOptions::default()).map_err(|error| Failed::new(error.to_string()))?;
-    let (sources, alertmanagers, labels) = (Vec::new(), Vec::new(), Vec::new());
-    let (tenant, client) = (TenantId::default_tenant(), Client::of_targets(None, false)?);
-    let (has_stored, alerting) = (false, None);
-    let configured =
-        Configured { tenant, has_stored, built_in, sources, alertmanagers, alerting, labels, client };
+    let configured = Configured {
+        tenant: TenantId::default_tenant(),
+        has_stored: false,
+        built_in,
+        sources: Vec::new(),
+        labels: Vec::new(),
+        destinations: Destinations::none()?,
+    };
     Ok(start(app, Some(configured), (RuleMetrics::default(), None), address).pop())
 }
 
@@ -127,16 +103,15 @@ pub fn start(
     address: SocketAddr,
 ) -> Vec<Task<()>> {
     let Some(configured) = configured else { return Vec::new() };
-    let Configured { tenant, has_stored, built_in, sources, alertmanagers, alerting, labels, client } =
-        configured;
+    let Configured { tenant, has_stored, built_in, sources, labels, destinations } = configured;
     let (env, of) = (app.env.clone(), &app.settings.ruler);
     let url = match of.external_url.as_str() {
         "" => format!("http://{address}"),
         url => url.trim_end_matches('/').to_owned(),
     };
     let external = Arc::new(External { labels, url });
-    let token_file = of.alertmanager_token_file.clone();
-    let post: Arc<dyn Post> = Arc::new(Http { env: env.clone(), client, token_file });
+    let Destinations { alertmanagers, alerting, receivers, grouping, clients } = destinations;
+    let post: Arc<dyn Post> = Arc::new(clients.post(env.clone()));
     let post: Arc<dyn Post> = match &ownership {
         Some(ownership) => {
             let (ownership, env) = (Arc::clone(ownership), env.clone());
@@ -145,7 +120,15 @@ pub fn start(
         None => post,
     };
     let ownership = ownership.map(|record| SharedOwnership::new(record, metrics.clone()));
-    let notifier = Notifier::new(&env, &alertmanagers, Arc::clone(&external), post, metrics.clone());
+    let notifier = Notifier::new(NotifierParts {
+        env: env.clone(),
+        alertmanagers: alertmanagers.clone(),
+        receivers,
+        grouping,
+        external: Arc::clone(&external),
+        post,
+        metrics: metrics.clone(),
+    });
     app.rules.set_notifier(notifier.clone());
     let turns = Arc::new(Semaphore::new(EVALUATIONS_MAX));
     let of_files = (tenant.clone(), memory_of(app, &tenant));
@@ -234,54 +217,5 @@ impl Shared {
 
     fn ruler_of_stored(&self, tenant: TenantId) -> Ruler {
         Ruler { stored: Some(self.app.stored_rules.clone()), ..self.ruler(tenant) }
-    }
-}
-
-/// Posts alerts.
-struct Http {
-    env: Env,
-    client: reqwest::Client,
-    token_file: String,
-}
-
-impl Http {
-    async fn send(
-        &self,
-        url: &str,
-        tenant: &TenantId,
-        body: Bytes,
-        timeout: Duration,
-    ) -> Result<u16, String> {
-        let mut request = self.client.post(url).timeout(timeout).body(body);
-        request = request.header(header::CONTENT_TYPE, "application/json").header(TENANT, tenant.as_str());
-        if !self.token_file.is_empty() {
-            let path = self.token_file.clone();
-            let read = self.env.run_blocking(move || small_file::read_text(path, TOKEN_BYTES_MAX)).await;
-            let token = read.map_err(|error| format!("cannot read {}: {error}", self.token_file))?;
-            request = request.bearer_auth(token.trim());
-        }
-        let mut response = request.send().await.map_err(|error| super::scrape::reason(&error))?;
-        let status = response.status().as_u16();
-        // The connection can be used again after the body is read.
-        let mut bytes = 0;
-        while let Ok(Some(piece)) = response.chunk().await {
-            bytes += piece.len();
-            if bytes > ANSWER_BYTES_MAX {
-                break;
-            }
-        }
-        Ok(status)
-    }
-}
-
-impl Post for Http {
-    fn post<'a>(
-        &'a self,
-        url: &'a str,
-        tenant: &'a TenantId,
-        body: Bytes,
-        timeout: Duration,
-    ) -> BoxFuture<'a, Result<u16, String>> {
-        Box::pin(self.send(url, tenant, body, timeout))
     }
 }

@@ -37,6 +37,7 @@ mod logcli;
 mod memcached_clients;
 mod memory;
 mod nodes;
+mod notifications;
 mod open_files;
 mod operations;
 mod otlp_grpc;

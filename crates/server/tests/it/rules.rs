@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) type Received = Arc<Mutex<Vec<Value>>>;
 
 /// Reads a request; returns its head in lower case and its body.
-fn read_request(stream: &mut TcpStream) -> (String, Vec<u8>) {
+pub(crate) fn read_request(stream: &mut TcpStream) -> (String, Vec<u8>) {
     let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
     loop {
         let head = bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4);
@@ -68,7 +68,7 @@ pub(crate) fn receiver() -> (SocketAddr, Received) {
 }
 
 /// A receiver that accepts connections and never answers.
-fn silent() -> (SocketAddr, TcpListener) {
+pub(crate) fn silent() -> (SocketAddr, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     (listener.local_addr().unwrap(), listener)
 }
