@@ -62,6 +62,12 @@ pub fn tenant(app: &App, headers: &HeaderMap) -> Result<TenantId, Failure> {
     })
 }
 
+/// Whether a change of stored rules goes on from those before the last change, if the last ones are damaged:
+/// the parameter `base=previous`.
+pub fn is_from_previous(query: Option<&str>) -> bool {
+    Params::read(b"", query.unwrap_or("").as_bytes()).get("base") == Some("previous")
+}
+
 impl Call {
     /// A call whose parameters are not in a form.
     pub fn without_parameters(tenant: TenantId, parts: &Parts) -> Result<Self, Failure> {

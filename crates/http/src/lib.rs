@@ -14,6 +14,7 @@
 //! [`Failure`].
 
 mod accept;
+mod alertmanager;
 mod app;
 pub mod auth;
 mod body;

@@ -3,7 +3,7 @@
 //! The router and `docs/reference/http-api.md` are made from this table.
 
 use super::route::Route;
-use super::{explorer, graphite, legacy, loki, operations, prometheus, rules, write};
+use super::{alertmanager, explorer, graphite, legacy, loki, operations, prometheus, rules, write};
 
 /// Every endpoint, in the order of the reference.
 pub static ROUTES: &[&Route] = &[
@@ -109,6 +109,14 @@ pub static ROUTES: &[&Route] = &[
     &rules::namespaces::PROMQL_DELETE_GROUP,
     &rules::RULES,
     &rules::ALERTS,
+    &alertmanager::LIST,
+    &alertmanager::CREATE,
+    &alertmanager::ONE,
+    &alertmanager::EXPIRE,
+    &alertmanager::ALERTS,
+    &alertmanager::GROUPS,
+    &alertmanager::RECEIVERS,
+    &alertmanager::STATUS,
     &legacy::PUSH,
     &legacy::LINES,
     &legacy::TAIL,

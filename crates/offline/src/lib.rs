@@ -2,7 +2,7 @@
 //!
 //! **What it is.** `inspect` shows objects of a store, `check` verifies all of them, `repair` restores a
 //! damaged catalog, `backup` copies a store and `restore` makes a store of such a copy. `rules` checks rule
-//! files and runs their tests.
+//! files and runs their tests, and `silences` changes the silences of a server.
 //!
 //! **What it is not.** It runs no engine: it reads the byte layouts of `sandur_format` and the catalog of
 //! `sandur_catalog`.
@@ -19,6 +19,7 @@ pub mod inspect;
 pub mod repair;
 pub mod restore;
 pub mod rules;
+pub mod silences;
 mod target;
 
 pub use target::open_store;

@@ -7,12 +7,14 @@ use sandur_base::{BoxFuture, Id};
 use sandur_model::{FloatHistogram, Labels, MILLISECOND_NS, Matcher, SampleBatch};
 use sandur_promql::Point;
 use sandur_query::{Error, QueryContext, SampleSelection, SampleSource, Samples};
+use serde::{Deserialize, Serialize};
 
 use crate::error::EvaluationError;
 use crate::spec::Language;
 
 /// A time in nanoseconds since the epoch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Instant(i64);
 
 impl Instant {

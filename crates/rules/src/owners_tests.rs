@@ -400,6 +400,7 @@ fn start(world: &Arc<World>, node: usize) -> Running {
         receivers: vec![Address::Webhook("http://hook".to_owned())],
         grouping: Grouping { wait: WAIT, interval: 2 * WAIT, ..Grouping::default() },
         external: Arc::clone(&external),
+        silences: None,
         post,
         metrics: metrics.clone(),
     });

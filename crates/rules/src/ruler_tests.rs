@@ -170,6 +170,7 @@ impl Bench {
             receivers: vec![Address::Webhook("http://hook".to_owned())],
             grouping: Grouping::default(),
             external: Arc::clone(&external),
+            silences: None,
             post,
             metrics: self.metrics.clone(),
         });

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sandur_model::TenantId;
+use sandur_model::{Labels, TenantId};
 
-use crate::alert::Alert;
+use crate::alert::{Alert, State};
 use crate::data::Instant;
 use crate::metrics::RuleMetrics;
 use crate::notify::{AlertmanagerShown, Notifier, ReceiverShown};
@@ -92,6 +92,17 @@ impl Display {
     fn lock(&self) -> MutexGuard<'_, Arc<GroupShown>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// An alert as it is sent.
+#[derive(Clone, Debug)]
+pub struct AlertShown {
+    /// Its labels with external ones.
+    pub labels: Labels,
+    /// The alert.
+    pub alert: Alert,
+    /// A link to its expression.
+    pub link: Arc<str>,
 }
 
 /// A file of rules, and why its last version is not in use.
@@ -213,6 +224,22 @@ impl RulesShown {
     /// The receivers of groups of alerts.
     pub fn receivers(&self) -> Vec<ReceiverShown> {
         self.lock().notifier.as_ref().map(Notifier::receivers).unwrap_or_default()
+    }
+
+    /// The alerts of a tenant that fire, as they are sent.
+    pub fn firing(&self, tenant: &TenantId) -> Vec<AlertShown> {
+        let Some(notifier) = self.lock().notifier.clone() else { return Vec::new() };
+        let mut found = Vec::new();
+        for group in self.groups(tenant) {
+            for (spec, shown) in group.rules() {
+                let link = notifier.link_of(&spec.expr);
+                for alert in shown.alerts.iter().filter(|alert| alert.state == State::Firing) {
+                    let Some(labels) = notifier.labels_of(alert) else { continue };
+                    found.push(AlertShown { labels, alert: alert.clone(), link: Arc::clone(&link) });
+                }
+            }
+        }
+        found
     }
 
     /// The tenants with rules in this process.

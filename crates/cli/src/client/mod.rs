@@ -16,8 +16,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::{ArgMatches, Command};
+pub use reqwest::Method;
 use reqwest::header::{self, HeaderValue};
-use reqwest::{Method, StatusCode, Upgraded};
+use reqwest::{StatusCode, Upgraded};
 use sandur_terminal::Failed;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake;

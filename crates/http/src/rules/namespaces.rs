@@ -21,7 +21,6 @@ use crate::app::App;
 use crate::body::BodyLimits;
 use crate::call::Call;
 use crate::failed_request::Failure;
-use crate::params::Params;
 use crate::route::{Access, GET, Group, Handler, POST, Parameter, Route, Verb, parameter};
 
 const DELETE: &[Verb] = &[Verb::Delete];
@@ -292,8 +291,7 @@ async fn delete_group<A: Api>(
 }
 
 fn change<'a, A: Api>(tenant: &'a TenantId, namespace: &'a str, query: Option<&str>) -> Change<'a> {
-    let params = Params::read(b"", query.unwrap_or("").as_bytes());
-    let from_previous = params.get("base") == Some("previous");
+    let from_previous = call::is_from_previous(query);
     Change { tenant, language: A::LANGUAGE, namespace, from_previous }
 }
 

@@ -32,6 +32,12 @@ impl Default for Grouping {
 }
 
 impl Grouping {
+    /// The labels that an option names; `None` for `...`, which means all.
+    pub fn labels(names: &[String]) -> Option<Vec<String>> {
+        let all = names.iter().any(|name| name == "...");
+        (!all).then(|| names.to_vec())
+    }
+
     /// The labels of the group of an alert.
     pub fn labels_of(&self, alert: &Labels) -> Labels {
         let is_of_group =

@@ -294,6 +294,13 @@ impl Groups {
         }
     }
 
+    /// The alerts of a group of which the receiver does not know the end.
+    pub fn alerts(&self, tenant: &TenantId, key: &str) -> Vec<Arc<Told>> {
+        let group = self.tenants.get(tenant).and_then(|of_tenant| of_tenant.groups.get(key));
+        let live = group.into_iter().flat_map(|group| group.alerts.values());
+        live.filter(|known| known.knows != Knows::End).map(|known| Arc::clone(&known.alert)).collect()
+    }
+
     /// The notification about a group that is due, without the alerts that are silenced; `None` if there is
     /// nothing to tell. The group is due again after `group_interval`.
     pub fn notification(
@@ -311,7 +318,7 @@ impl Groups {
         let is_news = |known: &&Known| (known.knows == Knows::Nothing) == known.alert.is_firing();
         let is_repetition = told.iter().any(|known| known.alert.is_firing())
             && group.told_at.is_some_and(|told_at| now.since(told_at) >= repeat);
-        if !told.iter().any(|known| is_news(&known)) && !is_repetition {
+        if !told.iter().any(is_news) && !is_repetition {
             return None;
         }
         let alerts: Vec<Arc<Told>> = told.iter().map(|known| Arc::clone(&known.alert)).collect();

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::groups::{ALERT_BYTES_MAX, ALERTS_MAX};
 use super::*;
 use crate::alert::State;
+use crate::silence::{Silence, SilenceMatcher, Silences};
 
 /// What a receiver does with its next requests.
 #[derive(Clone, Copy)]
@@ -101,6 +102,17 @@ struct Bench {
     hook: Arc<Hook>,
     notifier: Notifier,
     metrics: RuleMetrics,
+    muted: Arc<Muted>,
+}
+
+/// Silences of all tenants.
+#[derive(Default)]
+struct Muted(Mutex<Arc<Silences>>);
+
+impl Mute for Muted {
+    fn silences(&self, _: &TenantId) -> Arc<Silences> {
+        Arc::clone(&lock(&self.0))
+    }
 }
 
 const START: i64 = 1_700_000_000;
@@ -119,17 +131,18 @@ impl Bench {
     /// A process that begins now.
     fn over(env: &Env, hook: &Arc<Hook>, grouping: Grouping) -> Self {
         let labels = vec![("zone".to_owned(), "z".to_owned())];
-        let metrics = RuleMetrics::default();
+        let (metrics, muted) = (RuleMetrics::default(), Arc::<Muted>::default());
         let notifier = Notifier::new(NotifierParts {
             env: env.clone(),
             alertmanagers: Vec::new(),
             receivers: vec![Address::Webhook("http://hook/secret".to_owned())],
             grouping,
             external: Arc::new(External { labels, url: "http://s:3100".to_owned() }),
+            silences: Some(Arc::<Muted>::clone(&muted)),
             post: Arc::<Hook>::clone(hook),
             metrics: metrics.clone(),
         });
-        Self { env: env.clone(), hook: Arc::clone(hook), notifier, metrics }
+        Self { env: env.clone(), hook: Arc::clone(hook), notifier, metrics, muted }
     }
 
     /// An alert that fired at this second of the test, and ended at another.
@@ -165,6 +178,21 @@ impl Bench {
 
     fn ends(&self, instance: &str, fired: i64, ended: i64) {
         self.send([Self::alert("Down", instance, fired, Some(ended))]);
+    }
+
+    /// Silences alerts with this matcher from one second of the test to another.
+    fn silence(&self, matcher: &str, (from, to): (i64, i64)) {
+        let at = |second: i64| Instant::of_seconds(START + second);
+        let silence = Silence {
+            id: "s".to_owned(),
+            matchers: vec![SilenceMatcher::parse(matcher).unwrap()],
+            starts_at: at(from),
+            ends_at: at(to),
+            updated_at: at(from),
+            created_by: String::new(),
+            comment: String::new(),
+        };
+        *lock(&self.muted.0) = Arc::new(Silences::of([silence].iter(), at(0)).unwrap());
     }
 
     async fn told_until(&self, second: u64) -> Vec<String> {
@@ -426,4 +454,28 @@ async fn tenants_with_many_groups_delay_no_other() {
     bench.env.sleep(Duration::from_secs(50)).await;
     let tenants: Vec<String> = lock(&bench.hook.got).iter().take(2).map(|got| got.tenant.clone()).collect();
     assert_eq!(tenants, ["a", "b"]);
+}
+
+/// As in Alertmanager: what is silenced is not told, and neither is its end; after the silence it is told with
+/// the others.
+#[tokio::test(start_paused = true)]
+async fn silenced_alerts_are_not_told() {
+    let bench = Bench::new();
+    bench.silence("instance=~a|x", (0, 1_000));
+    bench.fires("a", 0);
+    bench.fires("b", 0);
+    bench.fires("x", 0);
+    assert_eq!(bench.told_until(31).await, ["30 firing b*"]);
+    bench.ends("x", 0, 100);
+    assert_eq!(bench.told_until(1_000).await, [""; 0]);
+    assert_eq!(bench.told_until(1_300).await, ["1230 firing a* b*"]);
+    // One that was told is silenced. Then others are told without it, and after the silence it is told again.
+    bench.silence("zone=z", (1_300, 2_000));
+    bench.fires("c", 1_300);
+    assert_eq!(bench.told_until(2_000).await, [""; 0], "the external labels count");
+    assert_eq!(bench.told_until(2_200).await, ["2130 firing a* b* c*"]);
+    bench.silence("instance=a", (2_200, 3_000));
+    bench.fires("d", 2_200);
+    assert_eq!(bench.told_until(3_000).await, ["2430 firing b* c* d*"]);
+    assert_eq!(bench.told_until(3_100).await, ["3030 firing a* b* c* d*"]);
 }

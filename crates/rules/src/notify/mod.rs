@@ -8,7 +8,8 @@
 //! of that file change labels of alerts, after the external labels were added, or drop alerts.
 //!
 //! A receiver is a webhook. It does what an Alertmanager would do for a small site: it keeps alerts in groups
-//! ([`groups`]), and tells each group when it changed, or again after a while.
+//! ([`groups`]), and tells each group when it changed, or again after a while, without alerts that a silence
+//! silences ([`crate::silence`]).
 //!
 //! A message has alerts of one tenant, which it names in the header `X-Scope-OrgID`.
 //!
@@ -32,7 +33,7 @@ mod webhook;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-use sandur_model::{RuleShards, StreamId, TenantId};
+use sandur_model::{Labels, RuleShards, StreamId, TenantId};
 use sandur_runtime::{Env, ShutdownSignal};
 use sandur_targets::{LabelSet, Relabel, relabel};
 
@@ -40,6 +41,7 @@ use crate::alert::Alert;
 use crate::data::Instant;
 use crate::external::External;
 use crate::metrics::RuleMetrics;
+use crate::silence::Mute;
 pub use alerting::{AlertingFile, Destination};
 pub use alertmanager::AlertmanagerShown;
 use alertmanager::{Running, Target};
@@ -69,6 +71,8 @@ pub struct NotifierParts {
     pub grouping: Grouping,
     /// External labels and URL.
     pub external: Arc<External>,
+    /// Knows the silences; `None`: there are none.
+    pub silences: Option<Arc<dyn Mute>>,
     /// Sends messages.
     pub post: Arc<dyn Post>,
     /// Counters.
@@ -86,8 +90,9 @@ struct Inner {
 impl Notifier {
     /// A notifier that sends to these Alertmanagers and receivers.
     pub fn new(parts: NotifierParts) -> Self {
-        let NotifierParts { env, alertmanagers, receivers, grouping, external, post, metrics } = parts;
-        let means = Means { env, post, external, metrics };
+        let NotifierParts { env, alertmanagers, receivers, grouping, external, silences, post, metrics } =
+            parts;
+        let means = Means { env, post, external, silences, metrics };
         let grouping = Arc::new(grouping);
         let start = |address| Receiver::start(means.clone(), address, Arc::clone(&grouping));
         let receivers = receivers.into_iter().map(start).collect();
@@ -146,7 +151,7 @@ impl Notifier {
         if alerts.is_empty() || (targets.is_empty() && receivers.is_empty()) {
             return;
         }
-        let link: Arc<str> = means.external.table_link(expr).into();
+        let link = self.link_of(expr);
         let rules = Arc::clone(&lock(rules));
         for alert in &alerts {
             let mut labels: LabelSet = body::labels_of(alert, &means.external);
@@ -161,6 +166,18 @@ impl Notifier {
         }
         targets.iter().for_each(|target| target.wake());
         receivers.iter().for_each(Receiver::wake);
+    }
+
+    /// The labels with which an alert is sent; `None` if a rule drops it.
+    pub fn labels_of(&self, alert: &Alert) -> Option<Labels> {
+        let rules = Arc::clone(&lock(&self.0.relabel));
+        let mut labels = body::labels_of(alert, &self.0.means.external);
+        relabel(&rules, &mut labels).then(|| body::sorted(&labels))
+    }
+
+    /// The link to an expression that alerts are sent with.
+    pub fn link_of(&self, expr: &str) -> Arc<str> {
+        self.0.means.external.table_link(expr).into()
     }
 
     /// Whether receivers are told about groups.

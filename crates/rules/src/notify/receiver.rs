@@ -20,6 +20,7 @@ use super::webhook;
 use crate::data::Instant;
 use crate::external::External;
 use crate::metrics::RuleMetrics;
+use crate::silence::{Mute, STEPS_MAX, Steps};
 
 /// Where notifications about groups of alerts are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +83,8 @@ pub struct Means {
     pub post: Arc<dyn Post>,
     /// Names this server.
     pub external: Arc<External>,
+    /// Knows the silences; `None`: there are none.
+    pub silences: Option<Arc<dyn Mute>>,
     /// Counters.
     pub metrics: RuleMetrics,
 }
@@ -175,7 +178,7 @@ impl Teller {
     async fn tell(&self, tenant: &TenantId, group: &Arc<str>) {
         let (env, state) = (&self.means.env, &*self.state);
         let times = (Instant::of_ns(env.now_ns()), env.monotonic());
-        let silenced = HashSet::new();
+        let silenced = self.silenced(tenant, group, times.0).await;
         let notification = lock(&state.groups).notification((tenant, group), &silenced, times);
         state.count();
         let Some(notification) = notification else { return };
@@ -195,6 +198,32 @@ impl Teller {
                 }
             }
         }
+    }
+
+    /// The alerts of a group that are silenced now. Many regular expressions over many alerts take long, so
+    /// that this happens off the I/O threads.
+    async fn silenced(&self, tenant: &TenantId, group: &Arc<str>, now: Instant) -> HashSet<StreamId> {
+        let silences = self.means.silences.as_ref().map(|of| of.silences(tenant)).unwrap_or_default();
+        if !silences.is_any_active(now) {
+            return HashSet::new();
+        }
+        let alerts = lock(&self.state.groups).alerts(tenant, group);
+        let job = move || {
+            let mut steps = Steps::default();
+            let mut is_silenced = |alert: &Told| silences.is_silenced(&alert.labels, now, &mut steps);
+            let silenced = alerts.iter().filter(|alert| is_silenced(alert)).map(|alert| alert.id).collect();
+            (silenced, steps.are_over())
+        };
+        let (silenced, are_steps_over) = self.means.env.run_blocking(job).await;
+        if are_steps_over {
+            let (tenant, most) = (tenant.as_str(), STEPS_MAX);
+            tracing::warn!(
+                tenant,
+                most,
+                "silences need too many steps: some alerts are told though silenced"
+            );
+        }
+        silenced
     }
 
     async fn send(&self, notification: &Notification) -> Result<(), NotSent> {

@@ -70,6 +70,7 @@ fn notifier(env: &Env, urls: &[&str], receiver: &Arc<Receiver>) -> (Notifier, Ru
         receivers: Vec::new(),
         grouping: Grouping::default(),
         external,
+        silences: None,
         post: Arc::<Receiver>::clone(receiver),
         metrics: metrics.clone(),
     });

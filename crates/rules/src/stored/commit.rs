@@ -18,12 +18,12 @@ use sandur_runtime::Backoff;
 use sandur_store::{Intent, Updated, Version};
 use tokio::sync::oneshot;
 
+use super::StoredRules;
 use super::document::Document;
 use super::error::StoredError;
 use super::index::{ENTRY_BYTES, INDEX, INDEX_MEMORY_PER_BYTE, Index, Reference};
 use super::known::{Held, OF_TENANT};
 use super::reading::{Prepared, ReadIndex};
-use super::{Change, StoredRules};
 
 /// How often a change is made over the changes of other processes.
 const ATTEMPTS: u32 = 20;
@@ -44,9 +44,11 @@ struct NextIndex {
 pub type Edit = Box<dyn Fn(&mut Document) -> Result<bool, StoredError> + Send>;
 
 /// Whose rules are changed, and what the change begins with.
-struct Of {
-    tenant: TenantId,
-    from_previous: bool,
+pub struct Of {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// Whether to go on from the rules before the last change if the last ones are damaged.
+    pub from_previous: bool,
 }
 
 /// A change that is based on an index.
@@ -59,10 +61,9 @@ struct Draft {
 impl StoredRules {
     /// Changes the rules of a tenant. A request that is given up while it waits for its turn changes nothing;
     /// one that has its turn is a task of its own.
-    pub(super) async fn change(&self, change: Change<'_>, edit: Edit) -> Result<(), StoredError> {
+    pub(super) async fn change(&self, of: Of, edit: Edit) -> Result<(), StoredError> {
         let turn = Arc::clone(&self.0.turn).lock_owned().await;
         let (answer, answered) = oneshot::channel();
-        let of = Of { tenant: change.tenant.clone(), from_previous: change.from_previous };
         let rules = self.clone();
         let task = self.0.parts.env.spawn("change of stored rules", async move {
             let _ = answer.send(rules.make(&of, edit).await);
@@ -119,11 +120,13 @@ impl StoredRules {
             if let Some(error) = known.failed.get(tenant) {
                 return Err(error.clone());
             }
-            known.held.get(tenant).map(|held| (Arc::clone(&held.document), held.error.clone()))
+            known.held.get(tenant).map(|held| (Arc::clone(&held.rules.document), held.error.clone()))
         };
         match held {
             Some((document, None)) => Ok((*document).clone()),
-            Some((_, Some(_))) if of.from_previous => Ok((*self.previous(tenant, entry).await?.0).clone()),
+            Some((_, Some(_))) if of.from_previous => {
+                Ok((*self.previous(tenant, entry).await?.document).clone())
+            }
             Some((_, Some(reason))) => {
                 Err(StoredError::Broken { object: entry.now.path.clone(), reason, remedy: OF_TENANT })
             }
@@ -138,10 +141,10 @@ impl StoredRules {
         let held = match document.is_empty() {
             true => None,
             false => {
-                let Prepared { document, specs, bytes, memory } = self.prepare(document).await?;
+                let Prepared { rules, bytes } = self.prepare(document).await?;
                 let of = Reference::new(tenant, id, &bytes);
                 parts.store.create(&of.path, bytes, Intent::catalog()).await?;
-                Some(Held { of, document, specs, error: None, memory: Arc::new(memory) })
+                Some(Held { of, rules, error: None })
             }
         };
         let next = self.next_index(&index, tenant, held.as_ref().map(|held| held.of.clone())).await?;

@@ -1,4 +1,4 @@
-//! The rules of one tenant, as they are stored: groups as text by namespace and name.
+//! The rules of one tenant, as they are stored: groups as text by namespace and name, and silences by id.
 //!
 //! **Invariants.** A group has one name in its namespace, whatever its language. Changes check the limits of
 //! the tenant before they change anything.
@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::envelope::{self, Kind};
 use super::error::StoredError;
+use crate::data::Instant;
 use crate::file::{ReadOptions, read_group};
+use crate::silence::{EXPIRED_KEPT, Silence, SilenceState, Silences};
 use crate::spec::{GroupSpec, Language};
 
 /// The largest object with the rules of a tenant.
@@ -58,12 +60,17 @@ pub type Groups = BTreeMap<String, StoredGroup>;
 pub struct Document {
     tenant: String,
     namespaces: BTreeMap<String, Groups>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    silences: BTreeMap<String, Silence>,
 }
+
+/// The most silences of a tenant.
+pub const SILENCES_MAX: usize = 1_000;
 
 impl Document {
     /// No rules.
     pub fn empty(tenant: &TenantId) -> Self {
-        Self { tenant: tenant.to_string(), namespaces: BTreeMap::new() }
+        Self { tenant: tenant.to_string(), namespaces: BTreeMap::new(), silences: BTreeMap::new() }
     }
 
     /// Reads the object of a tenant.
@@ -94,12 +101,76 @@ impl Document {
         let names =
             self.namespaces.iter().flat_map(|(name, groups)| groups.keys().chain([name])).map(String::len);
         let texts = self.each().map(|group| group.text.0.len() * 5 / 4 + 128);
-        (names.sum::<usize>() + texts.sum::<usize>()) as u64
+        let silences = self.silences.values().map(|silence| silence.bytes() * 5 / 4 + 512);
+        (names.sum::<usize>() + texts.sum::<usize>() + silences.sum::<usize>()) as u64
     }
 
-    /// Whether there are no rules.
+    /// Whether there are no rules and no silences.
     pub fn is_empty(&self) -> bool {
-        self.namespaces.is_empty()
+        self.namespaces.is_empty() && self.silences.is_empty()
+    }
+
+    /// The silences by id.
+    pub fn silences(&self) -> &BTreeMap<String, Silence> {
+        &self.silences
+    }
+
+    /// Adds a silence, or changes the one with the id `of`, as Alertmanager does: a change of its matchers, or
+    /// of a start that is over, ends it and adds `new` in its place. Returns the id, and whether something
+    /// changed.
+    pub fn set_silence(
+        &mut self,
+        new: Silence,
+        of: Option<&str>,
+        now: Instant,
+    ) -> Result<(String, bool), StoredError> {
+        // Another attempt after a lost answer.
+        if self.silences.contains_key(&new.id) {
+            return Ok((new.id, false));
+        }
+        if let Some(id) = of {
+            let known = self.silences.get_mut(id).ok_or(NO_SILENCE)?;
+            if can_change(known, &new, now) {
+                let changed = Silence { id: known.id.clone(), ..new };
+                let has_changed = *known != changed;
+                *known = changed;
+                return Ok((id.to_owned(), has_changed));
+            }
+            end(known, now);
+        }
+        self.forget_silences(now);
+        let new = Silence { starts_at: new.starts_at.max(now), ..new };
+        let (id, found) = (new.id.clone(), self.silences.len() + 1);
+        if found > SILENCES_MAX {
+            return Err(StoredError::limit("silences", found, SILENCES_MAX as u64, "of a tenant"));
+        }
+        self.silences.insert(id.clone(), new);
+        Ok((id, true))
+    }
+
+    /// Ends a silence. Returns whether something changed.
+    pub fn expire_silence(&mut self, id: &str, now: Instant) -> Result<bool, StoredError> {
+        let known = self.silences.get_mut(id).ok_or(NO_SILENCE)?;
+        let has_changed = end(known, now);
+        self.forget_silences(now);
+        Ok(has_changed)
+    }
+
+    /// Removes silences that ended long ago, and the oldest of those that ended if there are too many.
+    fn forget_silences(&mut self, now: Instant) {
+        self.silences.retain(|_, silence| now < silence.ends_at.plus(EXPIRED_KEPT));
+        while self.silences.len() >= SILENCES_MAX {
+            let expired = self.silences.values().filter(|silence| silence.ends_at <= now);
+            let Some(oldest) = expired.min_by_key(|silence| silence.ends_at) else { return };
+            let id = oldest.id.clone();
+            self.silences.remove(&id);
+        }
+    }
+
+    /// The silences for being applied. Fails for one that this program cannot read, which a later version may
+    /// have stored.
+    pub fn compiled_silences(&self, now: Instant) -> Result<Silences, String> {
+        Silences::of(self.silences.values(), now)
     }
 
     /// The namespaces with groups of a language, in order of their names.
@@ -191,6 +262,28 @@ impl Document {
         }
         Ok(specs)
     }
+}
+
+/// There is no silence with an id.
+const NO_SILENCE: StoredError = StoredError::NotFound("silence does not exist");
+
+/// Whether a silence can be changed in place.
+fn can_change(known: &Silence, new: &Silence, now: Instant) -> bool {
+    known.matchers == new.matchers
+        && match known.state(now) {
+            SilenceState::Active => known.starts_at.seconds() == new.starts_at.seconds(),
+            SilenceState::Pending => new.starts_at >= now,
+            SilenceState::Expired => false,
+        }
+}
+
+/// Ends a silence. Returns whether it was not over.
+fn end(silence: &mut Silence, now: Instant) -> bool {
+    if silence.state(now) == SilenceState::Expired {
+        return false;
+    }
+    (silence.starts_at, silence.ends_at, silence.updated_at) = (silence.starts_at.min(now), now, now);
+    true
 }
 
 /// A group that was checked as `sandur rules check` does.

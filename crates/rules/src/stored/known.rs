@@ -12,6 +12,7 @@ use super::document::Document;
 use super::error::StoredError;
 use super::index::{INDEX, Index, Reference};
 use crate::shown::FileShown;
+use crate::silence::Silences;
 use crate::spec::GroupSpec;
 
 /// What to do about a damaged object of a tenant.
@@ -29,13 +30,22 @@ pub struct Held {
     /// The object that was read last, or could not be read.
     pub of: Reference,
     /// The rules in use.
-    pub document: Arc<Document>,
-    /// The same, for evaluation.
-    pub specs: Arc<Vec<GroupSpec>>,
+    pub rules: Usable,
     /// Why they are not those of the object.
     pub error: Option<String>,
-    /// The memory of both.
-    pub memory: Arc<Reservation>,
+}
+
+/// Rules that can be used.
+#[derive(Clone)]
+pub struct Usable {
+    /// As they are stored.
+    pub document: Arc<Document>,
+    /// The groups, for evaluation.
+    pub specs: Arc<Vec<GroupSpec>>,
+    /// The silences, for being applied.
+    pub silences: Arc<Silences>,
+    /// The memory of all.
+    pub _memory: Arc<Reservation>,
 }
 
 /// The index with the rules of all tenants.
@@ -72,19 +82,24 @@ impl Known {
                 let (object, reason) = (of.path.clone(), reason.clone());
                 Err(StoredError::Broken { object, reason, remedy: OF_TENANT })
             }
-            Some(held) => Ok(Arc::clone(&held.document)),
+            Some(held) => Ok(Arc::clone(&held.rules.document)),
         }
     }
 
     /// Tenants with groups.
     pub fn tenants(&self) -> Vec<TenantId> {
-        let with_groups = self.held.iter().filter(|(_, held)| !held.specs.is_empty());
+        let with_groups = self.held.iter().filter(|(_, held)| !held.rules.specs.is_empty());
         with_groups.map(|(tenant, _)| tenant.clone()).collect()
     }
 
     /// The groups of a tenant.
     pub fn specs(&self, tenant: &TenantId) -> Arc<Vec<GroupSpec>> {
-        self.held.get(tenant).map(|held| Arc::clone(&held.specs)).unwrap_or_default()
+        self.held.get(tenant).map(|held| Arc::clone(&held.rules.specs)).unwrap_or_default()
+    }
+
+    /// The silences of a tenant.
+    pub fn silences(&self, tenant: &TenantId) -> Arc<Silences> {
+        self.held.get(tenant).map(|held| Arc::clone(&held.rules.silences)).unwrap_or_default()
     }
 
     /// Errors about the rules of a tenant.

@@ -1,4 +1,4 @@
-//! Rules that clients stored through the API: objects of the bucket, the same for all processes.
+//! Rules and silences that clients stored through the API: objects of the bucket, the same for all processes.
 //!
 //! [`StoredRules`] has the rules of all tenants as this process knows them. A change replaces the index by a
 //! conditional write ([`commit`]), so that two processes that change rules at the same time lose nothing.
@@ -16,6 +16,7 @@ mod error;
 mod index;
 mod known;
 mod reading;
+mod silences;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +30,8 @@ use tokio::sync::{Mutex, watch};
 use crate::metrics::RuleMetrics;
 use crate::shown::FileShown;
 use crate::spec::{GroupSpec, Language};
+use commit::Of;
+pub use document::SILENCES_MAX;
 use document::{CheckedGroup, Document};
 pub use error::StoredError;
 use known::Known;
@@ -85,6 +88,12 @@ pub struct Change<'a> {
     pub from_previous: bool,
 }
 
+impl Change<'_> {
+    fn of(&self) -> Of {
+        Of { tenant: self.tenant.clone(), from_previous: self.from_previous }
+    }
+}
+
 impl StoredRules {
     /// Rules that were not read yet.
     pub fn new(parts: StoredParts) -> Self {
@@ -108,7 +117,7 @@ impl StoredRules {
         let group = self.check(change, text, limits).await?;
         let (namespace, limits) = (change.namespace.to_owned(), limits.clone());
         let edit = move |document: &mut Document| document.set(&namespace, group.clone(), &limits);
-        self.change(change, Box::new(edit)).await
+        self.change(change.of(), Box::new(edit)).await
     }
 
     /// Checks a group off the I/O threads, in memory that is reserved first.
@@ -135,7 +144,7 @@ impl StoredRules {
             true => Ok(true),
             false => Err(StoredError::NotFound("group does not exist")),
         };
-        self.change(change, Box::new(edit)).await
+        self.change(change.of(), Box::new(edit)).await
     }
 
     /// Deletes the groups of a namespace.
@@ -145,7 +154,7 @@ impl StoredRules {
             true => Ok(true),
             false => Err(StoredError::NotFound("group namespace does not exist")),
         };
-        self.change(change, Box::new(edit)).await
+        self.change(change.of(), Box::new(edit)).await
     }
 
     /// The groups of an API, of one namespace or of all. Reads the index first.

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -18,8 +19,9 @@ use super::StoredRules;
 use super::document::{DOCUMENT_BYTES_MAX, Document};
 use super::error::StoredError;
 use super::index::{Entry, INDEX, INDEX_MEMORY_PER_BYTE, Index, Reference};
-use super::known::{Held, OF_BEFORE, OF_INDEX};
-use crate::spec::GroupSpec;
+use super::known::{Held, OF_BEFORE, OF_INDEX, Usable};
+use crate::data::Instant;
+use crate::silence::PATTERNS_BYTES_MAX;
 
 /// Objects of tenants that are read at the same time.
 const SIDE_BY_SIDE: usize = 8;
@@ -27,9 +29,6 @@ const SIDE_BY_SIDE: usize = 8;
 const GONE_MAX: usize = 5;
 /// Memory of rules, in multiples of their stored size: JSON, texts, and the parsed groups.
 const MEMORY_PER_BYTE: u64 = 6;
-
-/// The rules of an object, the same for evaluation, and the memory of both.
-type Read = (Arc<Document>, Arc<Vec<GroupSpec>>, Arc<Reservation>);
 
 /// An index as it was read.
 pub struct ReadIndex {
@@ -44,13 +43,9 @@ pub struct ReadIndex {
 /// Rules that are not stored yet.
 pub struct Prepared {
     /// The rules.
-    pub document: Arc<Document>,
-    /// The same, for evaluation.
-    pub specs: Arc<Vec<GroupSpec>>,
+    pub rules: Usable,
     /// The object.
     pub bytes: Bytes,
-    /// The memory of all.
-    pub memory: Reservation,
 }
 
 /// Why an object of a tenant is not in use.
@@ -226,19 +221,18 @@ impl StoredRules {
         is_last: bool,
     ) -> Result<Option<Held>, StoredError> {
         let reason = match self.read(tenant, &entry.now).await {
-            Ok((document, specs, memory)) => {
-                return Ok(Some(Held { of: entry.now.clone(), document, specs, error: None, memory }));
-            }
+            Ok(rules) => return Ok(Some(Held { of: entry.now.clone(), rules, error: None })),
             Err(Unread::Store(error)) => return Err(error.into()),
             Err(Unread::Memory(error)) => return Err(error.into()),
             Err(Unread::Gone) if !is_last => return Ok(None),
             Err(Unread::Gone) => "it does not exist".to_owned(),
             Err(Unread::Broken(reason)) => reason,
         };
-        let before = self.lock().held.get(tenant).map(|held| {
-            let of = (Arc::clone(&held.document), Arc::clone(&held.specs), Arc::clone(&held.memory));
-            (of, held.error.as_ref() == Some(&reason))
-        });
+        let before = self
+            .lock()
+            .held
+            .get(tenant)
+            .map(|held| (held.rules.clone(), held.error.as_ref() == Some(&reason)));
         if !before.as_ref().is_some_and(|(_, is_reported)| *is_reported) {
             let (tenant, object) = (tenant.as_str(), &entry.now.path);
             tracing::error!(
@@ -248,7 +242,7 @@ impl StoredRules {
                 "stored rules are damaged; what held before stays"
             );
         }
-        let (document, specs, memory) = match before {
+        let rules = match before {
             Some((before, _)) => before,
             // After a start, what was stored before the last change is the best that is known.
             None => match self.previous(tenant, entry).await {
@@ -256,11 +250,11 @@ impl StoredRules {
                 previous => previous?,
             },
         };
-        Ok(Some(Held { of: entry.now.clone(), document, specs, error: Some(reason), memory }))
+        Ok(Some(Held { of: entry.now.clone(), rules, error: Some(reason) }))
     }
 
     /// The rules before the last change; none if that was the first one.
-    pub(super) async fn previous(&self, tenant: &TenantId, entry: &Entry) -> Result<Read, StoredError> {
+    pub(super) async fn previous(&self, tenant: &TenantId, entry: &Entry) -> Result<Usable, StoredError> {
         let Some(before) = &entry.before else { return Ok(self.none(tenant)) };
         let reason = match self.read(tenant, before).await {
             Ok(read) => return Ok(read),
@@ -273,26 +267,30 @@ impl StoredRules {
     }
 
     /// No rules.
-    fn none(&self, tenant: &TenantId) -> Read {
-        (Arc::new(Document::empty(tenant)), Arc::default(), Arc::new(self.memory().empty()))
+    fn none(&self, tenant: &TenantId) -> Usable {
+        let (document, memory) = (Arc::new(Document::empty(tenant)), Arc::new(self.memory().empty()));
+        Usable { document, specs: Arc::default(), silences: Arc::default(), _memory: memory }
     }
 
-    async fn read(&self, tenant: &TenantId, of: &Reference) -> Result<Read, Unread> {
+    async fn read(&self, tenant: &TenantId, of: &Reference) -> Result<Usable, Unread> {
         if of.bytes > DOCUMENT_BYTES_MAX as u64 {
             let text = format!("the index says that it has {} bytes, at most {DOCUMENT_BYTES_MAX}", of.bytes);
             return Err(Unread::Broken(text));
         }
         let memory = self.reserve(of.bytes).map_err(Unread::Memory)?;
         let bytes = self.0.parts.store.get(&of.path, Intent::catalog()).await?;
-        let (tenant, of, interval) = (tenant.clone(), of.clone(), self.0.parts.interval);
-        let job = move || -> Result<_, String> {
-            of.check(&bytes)?;
-            let document = Document::decode(&bytes, &tenant)?;
-            let specs = document.specs(interval)?;
-            Ok((Arc::new(document), Arc::new(specs)))
+        let (tenant, of, making) = (tenant.clone(), of.clone(), self.making());
+        let job = move || {
+            of.check(&bytes).map_err(Unread::Broken)?;
+            let document = Document::decode(&bytes, &tenant).map_err(Unread::Broken)?;
+            making.usable(document, memory)
         };
-        let (document, specs) = self.0.parts.env.run_blocking(job).await.map_err(Unread::Broken)?;
-        Ok((document, specs, Arc::new(memory)))
+        self.0.parts.env.run_blocking(job).await
+    }
+
+    fn making(&self) -> Making {
+        let parts = &self.0.parts;
+        Making { interval: parts.interval, now: Instant::of_ns(parts.env.now_ns()) }
     }
 
     /// Memory for rules of this stored size.
@@ -302,13 +300,45 @@ impl StoredRules {
 
     /// Makes the object of a document, and its groups, off the I/O threads.
     pub(super) async fn prepare(&self, document: Document) -> Result<Prepared, StoredError> {
-        let (mut memory, interval) = (self.reserve(document.bytes_expected())?, self.0.parts.interval);
+        let (mut memory, making) = (self.reserve(document.bytes_expected())?, self.making());
         let job = move || {
             let bytes = Bytes::from(document.encode()?);
             memory.resize(bytes.len() as u64 * MEMORY_PER_BYTE)?;
-            let specs = Arc::new(document.specs(interval).map_err(StoredError::Refused)?);
-            Ok(Prepared { document: Arc::new(document), specs, bytes, memory })
+            let rules = making.usable(document, memory)?;
+            let (found, most) = (rules.silences.pattern_bytes(), PATTERNS_BYTES_MAX);
+            if found > most {
+                let what = "bytes of compiled regular expressions of silences";
+                return Err(StoredError::limit(what, found as usize, most, "of a tenant"));
+            }
+            Ok(Prepared { rules, bytes })
         };
         self.0.parts.env.run_blocking(job).await
+    }
+}
+
+/// What making a document usable depends on.
+struct Making {
+    interval: Duration,
+    now: Instant,
+}
+
+impl Making {
+    /// Parses groups and compiles silences. `memory` is that of the document and its groups.
+    fn usable(&self, document: Document, mut memory: Reservation) -> Result<Usable, Unread> {
+        let specs = Arc::new(document.specs(self.interval).map_err(Unread::Broken)?);
+        let silences = Arc::new(document.compiled_silences(self.now).map_err(Unread::Broken)?);
+        memory.resize(memory.bytes() + silences.pattern_bytes()).map_err(Unread::Memory)?;
+        Ok(Usable { document: Arc::new(document), specs, silences, _memory: Arc::new(memory) })
+    }
+}
+
+impl From<Unread> for StoredError {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Gone => Self::Refused("it does not exist".to_owned()),
+            Unread::Broken(reason) => Self::Refused(reason),
+            Unread::Store(error) => error.into(),
+            Unread::Memory(error) => error.into(),
+        }
     }
 }

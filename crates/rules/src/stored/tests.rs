@@ -3,10 +3,14 @@
 
 use bytes::Bytes;
 use sandur_base::ErrorKind;
+use sandur_model::Labels;
 use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
 use sandur_store::{Intent, StoreOptions};
 
+use super::document::SILENCES_MAX;
 use super::*;
+use crate::data::Instant;
+use crate::silence::{EXPIRED_KEPT, Posted, SilenceMatcher, Steps};
 
 const TENANT: &str = "team-a";
 
@@ -492,4 +496,175 @@ fn fixtures_are_read_and_written_again() {
     assert_eq!(names, [("logs", "l", Language::Logql), ("n/1", "g", Language::Promql)]);
     assert_eq!(document.encode().unwrap(), bytes);
     assert!(Document::decode(&bytes, &TenantId::new("other").unwrap()).is_err());
+}
+
+/// A tenant with silences. Documents without any have no member for them.
+#[test]
+fn the_fixture_with_silences_is_read_and_written_again() {
+    let silence = |matcher: &str, id: &str, (from, to)| {
+        let created = Instant::of_seconds(1_700_000_000);
+        let posted = Posted { comment: "it \"burns\"".to_owned(), ..posted(matcher, (from, to)) };
+        posted.silence(id.to_owned(), created)
+    };
+    let mut expected = Document::empty(&tenant());
+    let now = Instant::of_seconds(1_700_000_000);
+    expected.set_silence(silence("a=~b|c", "one", (0, 600)), None, now).unwrap();
+    expected.set_silence(silence("a!=b", "two", (60, 120)), None, now).unwrap();
+    let bytes = fixture(include_str!("../../fixtures/silences-1.hex"));
+    let document = Document::decode(&bytes, &tenant()).unwrap();
+    assert_eq!((&document, document.encode().unwrap()), (&expected, bytes));
+}
+
+fn posted(matcher: &str, (from, to): (i64, i64)) -> Posted {
+    let at = |second: i64| Instant::of_seconds(1_700_000_000 + second);
+    Posted {
+        id: None,
+        matchers: vec![SilenceMatcher::parse(matcher).unwrap()],
+        starts_at: at(from),
+        ends_at: at(to),
+        created_by: "me".to_owned(),
+        comment: "because".to_owned(),
+    }
+}
+
+impl Process {
+    async fn silence(&self, posted: Posted) -> Result<String, StoredError> {
+        self.rules.set_silence(&tenant(), posted, false).await
+    }
+
+    /// States of silences with their matchers, in the order of their starts.
+    async fn silences(&self) -> Vec<String> {
+        let now = Instant::of_ns(self.env.now_ns());
+        let (mut all, _memory) = self.rules.list_silences(&tenant()).await.unwrap();
+        all.sort_by_key(|silence| (silence.starts_at, silence.ends_at));
+        all.iter().map(|silence| format!("{} {}", silence.state(now).name(), silence.matchers[0])).collect()
+    }
+
+    fn is_silenced(&self, instance: &str) -> bool {
+        let labels = Labels::from_pairs([("instance", instance)]);
+        let now = Instant::of_ns(self.env.now_ns());
+        self.rules.silences(&tenant()).is_silenced(&labels, now, &mut Steps::default())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn silences_are_stored_beside_rules_changed_and_seen_by_another_process() {
+    let (env, store) = world(1, FaultPlan::none());
+    let (one, two) = (Process::over(&store, &env), Process::over(&store, &env));
+    let id = one.silence(posted("instance=a", (0, 600))).await.unwrap();
+    assert!(id.len() == 36 && id.split('-').count() == 5, "{id}");
+    assert!(one.is_silenced("a") && !one.is_silenced("b") && !two.is_silenced("a"));
+    two.set("n", &group("g")).await.unwrap();
+    assert!(two.is_silenced("a"), "a change reads what others stored");
+    assert_eq!(two.names(), ["n/g"]);
+    let other = two.rules.list_silences(&TenantId::new("other").unwrap()).await.unwrap().0;
+    assert!(other.is_empty(), "another tenant sees nothing");
+
+    // A longer end changes the silence, other matchers replace it.
+    let longer = Posted { id: Some(id.clone()), ..posted("instance=a", (0, 900)) };
+    assert_eq!(two.silence(longer).await.unwrap(), id);
+    let wider = Posted { id: Some(id.clone()), ..posted("instance=~a|b", (0, 900)) };
+    let wide = two.silence(wider).await.unwrap();
+    assert_ne!(wide, id);
+    assert_eq!(one.silences().await, ["expired instance=\"a\"", "active instance=~\"a|b\""]);
+    assert!(one.is_silenced("b"));
+    let again = Posted { id: Some("none".to_owned()), ..posted("instance=a", (0, 900)) };
+    assert_eq!(one.silence(again).await.unwrap_err().kind(), ErrorKind::NotFound);
+
+    one.rules.expire_silence(&tenant(), &wide, false).await.unwrap();
+    one.rules.expire_silence(&tenant(), &wide, false).await.unwrap();
+    let missing = one.rules.expire_silence(&tenant(), "none", false).await.unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
+    two.rules.refresh().await.unwrap();
+    assert!(!two.is_silenced("b"));
+    // Silences that are over are kept for some days. Without rules and silences the tenant is gone.
+    two.rules.delete_namespace(change(&tenant(), "n")).await.unwrap();
+    assert_eq!(two.silences().await.len(), 2);
+    env.sleep(EXPIRED_KEPT).await;
+    let later = 432_000;
+    let last = two.silence(posted("instance=c", (later, later + 100))).await.unwrap();
+    assert_eq!(two.silences().await, ["active instance=\"c\""]);
+    env.sleep(EXPIRED_KEPT * 2).await;
+    two.rules.expire_silence(&tenant(), &last, false).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_processes_that_add_silences_at_once_lose_nothing() {
+    for seed in 0..10 {
+        let plan = if seed % 2 == 0 { FaultPlan::latency_only() } else { FaultPlan::some_faults() };
+        let (env, store) = world(seed, plan);
+        let processes = [Process::over(&store, &env), Process::over(&store, &env)];
+        let set = |n: usize| {
+            let process = &processes[n % 2];
+            async move {
+                while let Err(error) = process.silence(posted(&format!("instance=i{n}"), (0, 100_000))).await
+                {
+                    assert!(error.kind().is_retryable(), "seed {seed}: {error}");
+                    process.env.sleep(Duration::from_secs(1)).await;
+                }
+            }
+        };
+        futures_util::future::join_all((0..24).map(set)).await;
+        store.quiet(true);
+        let fresh = Process::over(&store, &env);
+        fresh.rules.refresh().await.unwrap();
+        assert!((0..24).all(|n| fresh.is_silenced(&format!("i{n}"))), "seed {seed}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn silences_are_bounded_in_number_and_size() {
+    let (env, store) = world(1, FaultPlan::none());
+    let process = Process::over(&store, &env);
+    let mut document = Document::empty(&tenant());
+    let now = Instant::of_ns(env.now_ns());
+    for n in 0..SILENCES_MAX as i64 {
+        let silence = posted("instance=a", (0, 1_000 + n)).silence(format!("{n}"), now);
+        document.set_silence(silence, None, now).unwrap();
+    }
+    let one_more = || posted("instance=a", (0, 5_000)).silence("more".to_owned(), now);
+    let error = document.set_silence(one_more(), None, now).unwrap_err();
+    assert_eq!(error.to_string(), "1001 silences, and the limit is 1000 (of a tenant)");
+    // The oldest of those that are over makes room.
+    let later = now.plus(Duration::from_secs(1_001));
+    document.set_silence(one_more(), None, later).unwrap();
+    assert!(!document.silences().contains_key("0") && document.silences().contains_key("1"));
+
+    let large = Posted { comment: "x".repeat(20_000), ..posted("instance=a", (0, 600)) };
+    let error = process.silence(large).await.unwrap_err();
+    assert!(error.to_string().contains("bytes, at most 16384"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    // Each is within its bound, all together are not.
+    let letters = (1..).map(|n| format!("instance=~\\pL{{{n}}}x"));
+    let is_small = |text: &String| posted(text, (0, 600)).silence(String::new(), now).check(now).is_ok();
+    let largest = letters.take_while(is_small).last().unwrap();
+    let mut added = 0;
+    let error = loop {
+        match process.silence(posted(&largest, (0, 600))).await {
+            Ok(_) => added += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().contains("of silences, and the limit is 16777216"), "{error}");
+    assert!((16..40).contains(&added), "{added}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn damaged_silences_keep_what_held_before_and_are_reported() {
+    let (env, store) = world(1, FaultPlan::none());
+    let process = Process::over(&store, &env);
+    process.silence(posted("instance=a", (0, 6_000))).await.unwrap();
+    process.silence(posted("instance=b", (0, 6_000))).await.unwrap();
+    let object = process.object();
+    process.replace(&object, |bytes| bytes[..bytes.len() - 9].to_vec()).await;
+    // The process that stored them goes on, a new one uses those before the last change.
+    process.rules.refresh().await.unwrap();
+    let fresh = Process::over(&store, &env);
+    fresh.rules.refresh().await.unwrap();
+    assert!(process.is_silenced("b") && fresh.is_silenced("a") && !fresh.is_silenced("b"));
+    assert!(fresh.rules.shown(&tenant())[0].error.as_ref().unwrap().contains("bytes instead of"));
+    let error = fresh.silence(posted("instance=c", (0, 600))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    fresh.rules.set_silence(&tenant(), posted("instance=c", (0, 600)), true).await.unwrap();
+    assert!(fresh.is_silenced("a") && fresh.is_silenced("c") && !fresh.is_silenced("b"));
 }

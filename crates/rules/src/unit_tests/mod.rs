@@ -122,6 +122,7 @@ fn groups_of(env: &Env, test: &Test, data: &Arc<MemoryData>, specs: &[GroupSpec]
         receivers: Vec::new(),
         grouping: Grouping::default(),
         external: Arc::clone(&external),
+        silences: None,
         post: Arc::new(Nowhere),
         metrics: metrics.clone(),
     });

@@ -25,7 +25,7 @@ use futures_util::future::LocalBoxFuture;
 use sandur_agent::{import, push};
 use sandur_base::nesting::STACK_BYTES;
 use sandur_cli::{cluster, delete, labels, query, series, stats, tail, volume};
-use sandur_offline::{backup, check, inspect, repair, restore, rules};
+use sandur_offline::{backup, check, inspect, repair, restore, rules, silences};
 use sandur_runtime::{Env, machine};
 use sandur_terminal as failed_command;
 
@@ -120,6 +120,7 @@ static COMMANDS: &[Entry] = &[
     Entry { command: backup::command, run: |m| Box::pin(backup::run(env(), m)) },
     Entry { command: restore::command, run: |m| Box::pin(restore::run(env(), m)) },
     Entry { command: rules::command, run: |m| Box::pin(rules::run(env(), m)) },
+    Entry { command: silences::command, run: |m| Box::pin(silences::run(env(), m)) },
     Entry { command: cache::command, run: |m| Box::pin(cache::run(env(), m)) },
     Entry { command: relay::command, run: |m| Box::pin(relay::run(env(), m)) },
     Entry { command: demo::command, run: |m| Box::pin(demo::run(m)) },

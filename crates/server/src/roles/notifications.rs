@@ -21,8 +21,6 @@ const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 /// Maximum size of an answer that is read, and for how long. The connection can be used again after that.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
-/// The word in `notify.group_by` that means all labels, as in Alertmanager.
-const ALL_LABELS: &str = "...";
 /// The most receivers; each has groups of its own.
 const RECEIVERS_MAX: usize = 20;
 
@@ -109,9 +107,8 @@ fn grouping(settings: &Settings) -> Result<Grouping, Failed> {
             return Err(Failed::new(format!("notify.{key}: {interval:?}, and it is at least {least:?}")));
         }
     }
-    let all = notify.group_by.iter().any(|name| name == ALL_LABELS);
     Ok(Grouping {
-        by: (!all).then(|| notify.group_by.clone()),
+        by: Grouping::labels(&notify.group_by),
         wait: notify.group_wait,
         interval: notify.group_interval,
         repeat: notify.repeat_interval,

@@ -126,6 +126,7 @@ pub fn start(
         receivers,
         grouping,
         external: Arc::clone(&external),
+        silences: Some(Arc::new(app.stored_rules.clone())),
         post,
         metrics: metrics.clone(),
     });

@@ -21,6 +21,7 @@ use crate::harness::{NOW, Server};
 /// Required permissions: `open` needs no credential, `any` needs one with any scope, `rules-read` needs the
 /// scope `rules:read`.
 const TABLE: &str = "\
+DELETE /alertmanager/api/v2/silence/{id} rules-write
 DELETE /api/prom/rules/{namespace} rules-write
 DELETE /api/prom/rules/{namespace}/{group} rules-write
 DELETE /api/v1/import/prometheus/metrics/{*group} write
@@ -42,6 +43,12 @@ GET /-/healthy open
 GET /-/ready open
 GET /_internal/capabilities any
 GET /_internal/capabilities/ any
+GET /alertmanager/api/v2/alerts rules-read
+GET /alertmanager/api/v2/alerts/groups rules-read
+GET /alertmanager/api/v2/receivers rules-read
+GET /alertmanager/api/v2/silence/{id} rules-read
+GET /alertmanager/api/v2/silences rules-read
+GET /alertmanager/api/v2/status rules-read
 GET /api/prom/label read
 GET /api/prom/label/{name}/values read
 GET /api/prom/query read
@@ -237,6 +244,7 @@ GET /version any
 GET /version/ any
 POST /_internal/capabilities any
 POST /_internal/capabilities/ any
+POST /alertmanager/api/v2/silences rules-write
 POST /api/prom/label read
 POST /api/prom/label/{name}/values read
 POST /api/prom/push write

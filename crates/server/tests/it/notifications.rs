@@ -8,6 +8,7 @@
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -57,7 +58,7 @@ fn start(folder: &Path, arguments: &[&str]) -> Server {
     let store = format!("file://{}", folder.join("data").display());
     std::fs::write(folder.join("rules.yml"), RULES).unwrap();
     let rules = folder.join("rules.yml").display().to_string();
-    let common = ["--rules", &rules, "--notify-group-wait", "1s", "--memory-limit", "192MiB"];
+    let common = ["--rules", &rules, "--memory-limit", "192MiB"];
     Setup::new(store, folder).with(&[&common, arguments].concat()).start()
 }
 
@@ -75,7 +76,9 @@ fn webhooks_are_told_about_groups_whatever_others_do() {
     let (endless, of_endless) = webhook(answers_for_ever);
     let (hanging, _held) = silent();
     let urls = format!("http://{hanging}/,http://{endless}/,http://{living}/secret-path");
-    let arguments = ["--notify-webhook", &urls, "--notify-webhook-token-file", token.to_str().unwrap()];
+    let token = token.to_str().unwrap();
+    let arguments =
+        ["--notify-webhook", &urls, "--notify-webhook-token-file", token, "--notify-group-wait", "1s"];
     let server = start(folder.path(), &arguments);
     // Two groups, and two attempts that failed.
     soon(&server, "the notifications", || (requests.lock().unwrap().len() >= 4).then_some(()));
@@ -124,7 +127,7 @@ fn options_of_notifications_are_checked() {
         (["--notify-group-interval", "0s"], "notify.group_interval: 0ns, and it is at least 1s"),
         (["--notify-webhook-token-file", "/none"], "notify.webhook_token_file: cannot read /none"),
     ] {
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_sandur"))
+        let output = Command::new(env!("CARGO_BIN_EXE_sandur"))
             .args(["serve", "--check-config", "--store"])
             .arg(folder.path())
             .args(arguments)
@@ -133,4 +136,74 @@ fn options_of_notifications_are_checked() {
         let text = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && text.contains(expected), "{text}");
     }
+}
+
+#[test]
+fn silences_are_set_by_the_command_line_and_apply_to_webhooks() {
+    let folder = tempfile::tempdir().unwrap();
+    let (address, requests) = webhook(fails_first);
+    let url = format!("http://{address}/");
+    let server = start(folder.path(), &["--notify-webhook", &url, "--notify-group-wait", "4s"]);
+    let run = |arguments: &[&str]| {
+        let address = format!("http://{}", server.address);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sandur"));
+        let output = command.arg("silences").args(arguments).args(["--addr", &address]).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let added = ["add", "alertname=~Burn.*", "severity=page", "--comment", "planned", "--author", "ops"];
+    let (code, id, error) = run(&added);
+    assert_eq!(code, Some(0), "{error}");
+    let id = id.trim();
+    let (_, listed, _) = run(&["list"]);
+    assert!(listed.contains(id) && listed.contains("active"), "{listed}");
+    assert!(
+        listed.contains("alertname=~\"Burn.*\" severity=\"page\"") && listed.contains("ops: planned"),
+        "{listed}"
+    );
+    let alerts = |query: &str| {
+        let alerts = server.get_json(&format!("/alertmanager/api/v2/alerts{query}"));
+        let name = |alert: &Value| {
+            format!(
+                "{} {}",
+                alert["labels"]["alertname"],
+                alert["status"]["silencedBy"].as_array().unwrap().len()
+            )
+        };
+        let mut names: Vec<String> = alerts.as_array().unwrap().iter().map(name).collect();
+        names.sort();
+        names.join(", ")
+    };
+    soon(&server, "the alerts", || (alerts("") == "\"Burns\" 1, \"Smokes\" 0").then_some(()));
+    assert_eq!(alerts("?silenced=false"), "\"Smokes\" 0");
+    let groups = server.get_json("/alertmanager/api/v2/alerts/groups?active=false");
+    assert_eq!(groups[0]["labels"], json!({"alertname": "Burns"}));
+    assert_eq!(groups[0]["receiver"]["name"], "webhook");
+
+    let told = || {
+        requests
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(_, body)| body["groupLabels"]["alertname"].clone())
+            .collect::<Vec<_>>()
+    };
+    soon(&server, "the other alert is told", || (told().len() >= 3).then_some(()));
+    assert!(told().iter().all(|name| name == "Smokes"), "{:?}", told());
+    let (code, _, error) = run(&["expire", id]);
+    assert!(code == Some(0) && error.contains("is over"), "{error}");
+    assert!(run(&["list"]).1.is_empty() && run(&["list", "--expired"]).1.contains(id));
+    let (code, _, error) = run(&["expire", "none/such"]);
+    assert!(code == Some(1) && error.contains("silence does not exist"), "{error}");
+    let (code, _, error) = run(&["add", "alertname", "--comment", "x"]);
+    assert!(code == Some(1) && error.contains("there is no operator"), "{error}");
+    // It is stored: a server that starts anew knows it.
+    let (_, id, _) = run(&added);
+    assert_eq!(server.terminate(), Some(0));
+    let server = start(folder.path(), &[]);
+    soon(&server, "the silence", || {
+        let silence = server.get_json(&format!("/alertmanager/api/v2/silence/{}", id.trim()));
+        (silence["status"]["state"] == "active").then_some(())
+    });
+    assert_eq!(server.terminate(), Some(0));
 }

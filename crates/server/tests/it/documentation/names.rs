@@ -20,6 +20,7 @@ const FOREIGN_FLAGS: &[&str] = &[
 /// Programs whose flags are not ours.
 const OTHER_PROGRAMS: &[&str] = &[
     "alloy",
+    "amtool",
     "apt",
     "cargo",
     "curl",
