@@ -1,4 +1,4 @@
-//! The settings of notifications by webhook with their defaults, which are those of Alertmanager.
+//! The settings of notifications by webhook and e-mail with their defaults, which are those of Alertmanager.
 
 use std::time::Duration;
 
@@ -11,6 +11,20 @@ pub struct Notify {
     pub webhook_token_file: String,
     /// Authorities of webhooks; empty: those of the system.
     pub webhook_ca_file: String,
+    /// Addresses of recipients of e-mails.
+    pub email_to: Vec<String>,
+    /// Sender of e-mails.
+    pub email_from: String,
+    /// SMTP server, as `HOST:PORT`.
+    pub email_smarthost: String,
+    /// Encryption of the connection: `starttls`, `tls` or `none`.
+    pub email_tls: String,
+    /// Authorities of the SMTP server; empty: those of the system.
+    pub email_ca_file: String,
+    /// User of the SMTP server; empty: no authentication.
+    pub email_user: String,
+    /// File with the password of the user.
+    pub email_password_file: String,
     /// Labels whose values make a group.
     pub group_by: Vec<String>,
     /// How long a new group waits for more alerts.
@@ -27,6 +41,13 @@ impl Default for Notify {
             webhook: Vec::new(),
             webhook_token_file: String::new(),
             webhook_ca_file: String::new(),
+            email_to: Vec::new(),
+            email_from: String::new(),
+            email_smarthost: String::new(),
+            email_tls: "starttls".to_owned(),
+            email_ca_file: String::new(),
+            email_user: String::new(),
+            email_password_file: String::new(),
             group_by: vec!["alertname".to_owned()],
             group_wait: Duration::from_secs(30),
             group_interval: Duration::from_secs(5 * 60),

@@ -1,10 +1,10 @@
 //! Recording and alerting rules, as in Prometheus and Loki.
 //!
 //! **What it is.** Rule files ([`file`]) with expressions in PromQL and LogQL, templates ([`template`]), the
-//! states of alerts ([`alert`]), the evaluation of groups ([`Group`]), and notifications of Alertmanagers and
-//! webhooks ([`Notifier`]). A [`Ruler`] runs the groups of files, or the stored groups of one tenant, and follows
-//! their changes; [`Rulers`] has one for each tenant with stored rules ([`stored`]). [`RulesShown`] has the
-//! states for people and for the API.
+//! states of alerts ([`alert`]), the evaluation of groups ([`Group`]), and notifications of Alertmanagers,
+//! webhooks and mailboxes ([`Notifier`]) with silences ([`silence`]). A [`Ruler`] runs the groups of files,
+//! or the stored groups of one tenant, and follows their changes; [`Rulers`] has one for each tenant with
+//! stored rules ([`stored`]). [`RulesShown`] has the states for people and for the API.
 //!
 //! **What it is not.** It has no HTTP: queries and writes go through `sandur_service` ([`Served`]), and
 //! messages to others through the trait [`Post`]. It does not know the catalog: which process
@@ -15,7 +15,7 @@
 //! series of the answer. An alerting rule expands the templates of labels and annotations for each series,
 //! and updates the states of its alerts. The resulting samples are stored with stale markers for series that
 //! ended, so that the next rule sees them. Alerts that fire or ended are queued for
-//! the Alertmanagers, and added to the groups of webhooks.
+//! the Alertmanagers, and added to the groups of webhooks and mailboxes.
 //!
 //! **Invariants.** An evaluation that fails, or whose answer may be incomplete, changes no state and writes
 //! nothing. Series of a rule, output and queries of templates, queues and memory are bounded. Time and tasks
@@ -62,8 +62,8 @@ pub use external::External;
 pub use group::{EVALUATIONS_MAX, Group, Parts};
 pub use metrics::RuleMetrics;
 pub use notify::{
-    Address, AlertingFile, AlertmanagerShown, Grouping, Message, NotSent, Notifier, NotifierParts, Outcome,
-    Post, QUEUED_MAX, ReceiverShown, host_of,
+    Address, AlertingFile, AlertmanagerShown, Grouping, Mail, Message, NotSent, Notifier, NotifierParts,
+    Outcome, Post, QUEUED_MAX, ReceiverShown, host_of,
 };
 pub use ownership::{ConfirmedPost, LEASE, Lease, Owners, Ownership};
 pub use restore::Tolerance;

@@ -342,6 +342,7 @@ impl Post for Receiver {
                     self.0.world.told.lock().unwrap().push(told);
                     return Ok(());
                 }
+                Message::Mail { .. } => return Ok(()),
             };
             let alerts: serde_json::Value = serde_json::from_slice(&body).unwrap();
             for alert in alerts.as_array().unwrap() {

@@ -46,6 +46,7 @@ impl Post for Receiver {
                 self.2.lock().unwrap().push(serde_json::from_slice(&body).unwrap());
                 return Box::pin(std::future::ready(Ok(())));
             }
+            Message::Mail { .. } => return Box::pin(std::future::ready(Ok(()))),
         };
         let alerts: serde_json::Value = serde_json::from_slice(&body).unwrap();
         let text = |alert: &serde_json::Value| {

@@ -70,8 +70,8 @@ impl fmt::Display for SilenceMatcher {
 }
 
 impl SilenceMatcher {
-    /// Reads a matcher as `amtool` writes it: a name, `=`, `!=`, `=~` or `!~`, and a value, in double quotes or
-    /// without.
+    /// Reads a matcher as `amtool` writes it: a name, `=`, `!=`, `=~` or `!~`, and a value, in double quotes
+    /// or without.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong =
             |what: &str| format!("bad matcher format: {text}: {what}; write it like alertname=\"Down\"");

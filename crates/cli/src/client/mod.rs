@@ -133,8 +133,8 @@ impl Client {
         Self::of_others(&options, reqwest::redirect::Policy::default())
     }
 
-    /// A client for receivers of notifications: it follows no redirects, which may turn a POST into a GET of a
-    /// page that looks like a success.
+    /// A client for receivers of notifications: it follows no redirects, which may turn a POST into a GET of
+    /// a page that looks like a success.
     pub fn of_receivers(ca_file: Option<PathBuf>) -> Result<reqwest::Client, Failed> {
         Self::of_others(&Options { ca_file, ..Options::default() }, reqwest::redirect::Policy::none())
     }

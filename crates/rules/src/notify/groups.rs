@@ -1,12 +1,12 @@
 //! The groups of alerts that one receiver is told about, and what it was told.
 //!
 //! A group has the alerts of one group of rules whose values of the labels of `group_by` are equal. It is due
-//! `group_wait` after its first alert, and then every `group_interval`. When it is due, a notification is sent
-//! if an alert fires that the receiver does not know, if one ended that it knows, or if the last notification
-//! is older than `repeat_interval`. A group that nothing is told about any more is forgotten.
+//! `group_wait` after its first alert, and then every `group_interval`. When it is due, a notification is
+//! sent if an alert fires that the receiver does not know, if one ended that it knows, or if the last
+//! notification is older than `repeat_interval`. A group without alerts is forgotten.
 //!
-//! **Invariants.** At most [`ALERTS_MAX`] alerts and [`BYTES_MAX`] bytes; if there is no room, the tenant with
-//! the most alerts loses one. What a receiver was told is noted when it has accepted a notification, so that a
+//! **Invariants.** At most [`ALERTS_MAX`] alerts and [`BYTES_MAX`] bytes; if there is no room, the tenant
+//! with the most alerts loses one. What a receiver was told is noted when it has accepted a notification, so that a
 //! notification that fails is made again from what holds then. An alert that ended is kept until its rule
 //! forgets it, so that its end is told once. Tenants take turns.
 
@@ -110,6 +110,22 @@ pub struct Groups {
     /// The tenant whose turn was last.
     last: Option<TenantId>,
     size: Size,
+}
+
+/// What silences say about a group.
+#[derive(Debug, Default)]
+pub struct Silenced {
+    /// The alerts that are silenced.
+    pub alerts: HashSet<StreamId>,
+    /// The alerts that the silences were compared with; `None`: all.
+    pub looked_at: Option<HashSet<StreamId>>,
+}
+
+impl Silenced {
+    /// Whether it is known that an alert is not silenced.
+    fn is_audible(&self, id: StreamId) -> bool {
+        !self.alerts.contains(&id) && self.looked_at.as_ref().is_none_or(|looked_at| looked_at.contains(&id))
+    }
 }
 
 /// Why an alert is not in a group.
@@ -306,14 +322,14 @@ impl Groups {
     pub fn notification(
         &mut self,
         (tenant, key): (&TenantId, &Arc<str>),
-        silenced: &HashSet<StreamId>,
+        silenced: &Silenced,
         (now, now_monotonic): (Instant, Duration),
     ) -> Option<Notification> {
         let repeat = self.grouping.repeat;
         self.set_due(tenant, key, now_monotonic + self.grouping.interval);
-        self.forget_untold(tenant, key, silenced);
+        self.forget_untold(tenant, key, &silenced.alerts);
         let group = self.group_mut(tenant, key)?;
-        let audible = group.alerts.iter().filter(|(id, _)| !silenced.contains(*id)).map(|(_, known)| known);
+        let audible = group.alerts.iter().filter(|(id, _)| silenced.is_audible(**id)).map(|(_, known)| known);
         let told: Vec<&Known> = audible.filter(|known| known.knows != Knows::End).collect();
         let is_news = |known: &&Known| (known.knows == Knows::Nothing) == known.alert.is_firing();
         let is_repetition = told.iter().any(|known| known.alert.is_firing())

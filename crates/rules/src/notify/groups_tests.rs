@@ -456,8 +456,8 @@ async fn tenants_with_many_groups_delay_no_other() {
     assert_eq!(tenants, ["a", "b"]);
 }
 
-/// As in Alertmanager: what is silenced is not told, and neither is its end; after the silence it is told with
-/// the others.
+/// As in Alertmanager: what is silenced is not told, and neither is its end; after the silence it is told
+/// with the others.
 #[tokio::test(start_paused = true)]
 async fn silenced_alerts_are_not_told() {
     let bench = Bench::new();

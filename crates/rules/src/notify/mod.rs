@@ -7,9 +7,9 @@
 //! The Alertmanagers are those of the options, and those of a file ([`AlertingFile`]) that may change. Rules
 //! of that file change labels of alerts, after the external labels were added, or drop alerts.
 //!
-//! A receiver is a webhook. It does what an Alertmanager would do for a small site: it keeps alerts in groups
-//! ([`groups`]), and tells each group when it changed, or again after a while, without alerts that a silence
-//! silences ([`crate::silence`]).
+//! A receiver is a webhook or a mailbox. It does what an Alertmanager would do for a small site: it keeps
+//! alerts in groups ([`groups`]), and tells each group when it changed, or again after a while, without
+//! alerts that a silence silences ([`crate::silence`]).
 //!
 //! A message has alerts of one tenant, which it names in the header `X-Scope-OrgID`.
 //!
@@ -23,6 +23,7 @@ mod body;
 mod grouping;
 mod groups;
 mod health;
+mod mail;
 mod notification;
 mod origin;
 mod post;
@@ -48,6 +49,7 @@ use alertmanager::{Running, Target};
 pub use grouping::Grouping;
 pub use health::host_of;
 use health::lock;
+pub use mail::Mail;
 use notification::Told;
 pub use origin::Origin;
 pub use post::{Message, NotSent, Outcome, Post};

@@ -136,8 +136,8 @@ impl Notification {
 }
 
 /// The number of the repetition in which a notification is sent at this time. The beginning is the start of
-/// the newest alert that fires, which all processes know, so that they count alike. Two notifications that are
-/// at least `repeat` apart have different numbers.
+/// the newest alert that fires, which all processes know, so that they count alike. Two notifications that
+/// are at least `repeat` apart have different numbers.
 pub fn repetition(alerts: &[Arc<Told>], now: Instant, repeat: Duration) -> u64 {
     let newest = alerts.iter().filter(|alert| alert.is_firing()).map(|alert| alert.starts_at).max();
     let since = newest.map_or(Duration::ZERO, |newest| now.since(newest));

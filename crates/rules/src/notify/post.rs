@@ -7,6 +7,8 @@ use sandur_base::BoxFuture;
 use sandur_model::TenantId;
 use sandur_runtime::Env;
 
+use super::mail::Mail;
+
 /// The longest attempt to send a message.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -29,6 +31,13 @@ pub enum Message<'a> {
         /// The same for all attempts to send this notification, from any process.
         key: &'a str,
     },
+    /// A group of alerts as an e-mail.
+    Mail {
+        /// The address of the recipient.
+        to: &'a str,
+        /// The e-mail.
+        mail: Mail,
+    },
 }
 
 /// Why a message was not sent.
@@ -49,7 +58,9 @@ impl Message<'_> {
         let is_refused = match self {
             Self::Alerts { .. } => matches!(status, 400 | 422),
             // As Alertmanager: what is wrong with a request does not pass by itself.
-            Self::Webhook { .. } => (400..500).contains(&status) && !matches!(status, 408 | 429),
+            Self::Webhook { .. } | Self::Mail { .. } => {
+                (400..500).contains(&status) && !matches!(status, 408 | 429)
+            }
         };
         let text = format!("HTTP status {status}");
         match status {

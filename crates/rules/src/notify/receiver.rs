@@ -1,4 +1,4 @@
-//! A receiver: a webhook that is told about groups of alerts, and the task that tells it.
+//! A receiver: a webhook or a mailbox that is told about groups of alerts, and the task that tells it.
 //!
 //! **Invariants.** One notification is sent at a time. A receiver that is slow or dead delays no other one,
 //! and no evaluation.
@@ -11,8 +11,9 @@ use sandur_runtime::{Env, Task};
 use tokio::sync::Notify;
 
 use super::grouping::Grouping;
-use super::groups::{Groups, Next};
+use super::groups::{Groups, Next, Silenced};
 use super::health::{Health, host_of, lock};
+use super::mail::{self, Mail};
 use super::notification::{Notification, Told};
 use super::origin::Origin;
 use super::post::{Message, NotSent, Post, send};
@@ -27,6 +28,8 @@ use crate::silence::{Mute, STEPS_MAX, Steps};
 pub enum Address {
     /// A URL, which may contain secrets.
     Webhook(String),
+    /// The address of a mailbox.
+    Mail(String),
 }
 
 impl Address {
@@ -34,6 +37,7 @@ impl Address {
     fn name(&self) -> String {
         match self {
             Self::Webhook(url) => host_of(url),
+            Self::Mail(address) => address.clone(),
         }
     }
 
@@ -41,6 +45,7 @@ impl Address {
     fn kind(&self) -> &'static str {
         match self {
             Self::Webhook(_) => webhook::NAME,
+            Self::Mail(_) => mail::NAME,
         }
     }
 }
@@ -48,9 +53,9 @@ impl Address {
 /// A receiver as it is shown to people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceiverShown {
-    /// `webhook`.
+    /// `webhook` or `email`.
     pub kind: &'static str,
-    /// The scheme and host of a URL.
+    /// The scheme and host of a URL, or the address of a mailbox.
     pub name: String,
     /// Alerts of its groups.
     pub alerts: usize,
@@ -177,8 +182,8 @@ impl Teller {
     /// Sends the notification about a group, if there is something to tell.
     async fn tell(&self, tenant: &TenantId, group: &Arc<str>) {
         let (env, state) = (&self.means.env, &*self.state);
+        let silenced = self.silenced(tenant, group).await;
         let times = (Instant::of_ns(env.now_ns()), env.monotonic());
-        let silenced = self.silenced(tenant, group, times.0).await;
         let notification = lock(&state.groups).notification((tenant, group), &silenced, times);
         state.count();
         let Some(notification) = notification else { return };
@@ -201,13 +206,15 @@ impl Teller {
     }
 
     /// The alerts of a group that are silenced now. Many regular expressions over many alerts take long, so
-    /// that this happens off the I/O threads.
-    async fn silenced(&self, tenant: &TenantId, group: &Arc<str>, now: Instant) -> HashSet<StreamId> {
+    /// that this happens off the I/O threads. What arrives meanwhile waits for the next turn of the group.
+    async fn silenced(&self, tenant: &TenantId, group: &Arc<str>) -> Silenced {
         let silences = self.means.silences.as_ref().map(|of| of.silences(tenant)).unwrap_or_default();
+        let now = Instant::of_ns(self.means.env.now_ns());
         if !silences.is_any_active(now) {
-            return HashSet::new();
+            return Silenced::default();
         }
         let alerts = lock(&self.state.groups).alerts(tenant, group);
+        let looked_at = alerts.iter().map(|alert| alert.id).collect();
         let job = move || {
             let mut steps = Steps::default();
             let mut is_silenced = |alert: &Told| silences.is_silenced(&alert.labels, now, &mut steps);
@@ -223,7 +230,7 @@ impl Teller {
                 "silences need too many steps: some alerts are told though silenced"
             );
         }
-        silenced
+        Silenced { alerts: silenced, looked_at: Some(looked_at) }
     }
 
     async fn send(&self, notification: &Notification) -> Result<(), NotSent> {
@@ -234,6 +241,7 @@ impl Teller {
                 body: webhook::body(notification, &external.url),
                 key: &notification.id,
             },
+            Address::Mail(to) => Message::Mail { to, mail: Mail::new(notification) },
         };
         send(env, &**post, message, &notification.tenant).await
     }

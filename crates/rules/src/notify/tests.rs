@@ -24,6 +24,7 @@ impl Post for Receiver {
             let (url, body, key) = match &message {
                 Message::Alerts { url, body } => (*url, body, ""),
                 Message::Webhook { url, body, key } => (*url, body, *key),
+                Message::Mail { .. } => panic!("{message:?}"),
             };
             self.keys.lock().unwrap().push(key.to_owned());
             let body = serde_json::from_slice(body).unwrap();

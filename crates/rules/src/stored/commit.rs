@@ -19,6 +19,7 @@ use sandur_store::{Intent, Updated, Version};
 use tokio::sync::oneshot;
 
 use super::StoredRules;
+use super::change::Of;
 use super::document::Document;
 use super::error::StoredError;
 use super::index::{ENTRY_BYTES, INDEX, INDEX_MEMORY_PER_BYTE, Index, Reference};
@@ -42,14 +43,6 @@ struct NextIndex {
 
 /// Changes rules. Returns whether something changed.
 pub type Edit = Box<dyn Fn(&mut Document) -> Result<bool, StoredError> + Send>;
-
-/// Whose rules are changed, and what the change begins with.
-pub struct Of {
-    /// The tenant.
-    pub tenant: TenantId,
-    /// Whether to go on from the rules before the last change if the last ones are damaged.
-    pub from_previous: bool,
-}
 
 /// A change that is based on an index.
 struct Draft {

@@ -115,8 +115,8 @@ impl Document {
         &self.silences
     }
 
-    /// Adds a silence, or changes the one with the id `of`, as Alertmanager does: a change of its matchers, or
-    /// of a start that is over, ends it and adds `new` in its place. Returns the id, and whether something
+    /// Adds a silence, or changes the one with the id `of`, as Alertmanager does: a change of its matchers,
+    /// or of a start that is over, ends it and adds `new` in its place. Returns the id, and whether something
     /// changed.
     pub fn set_silence(
         &mut self,

@@ -9,6 +9,7 @@
 //! cannot be read keep what held before, or what was stored before the last change, and are reported until
 //! they can be read. Memory is reserved before rules are kept.
 
+mod change;
 mod commit;
 mod document;
 mod envelope;
@@ -30,7 +31,7 @@ use tokio::sync::{Mutex, watch};
 use crate::metrics::RuleMetrics;
 use crate::shown::FileShown;
 use crate::spec::{GroupSpec, Language};
-use commit::Of;
+pub use change::Change;
 pub use document::SILENCES_MAX;
 use document::{CheckedGroup, Document};
 pub use error::StoredError;
@@ -73,25 +74,6 @@ pub struct Listed {
     pub namespaces: Vec<(String, Vec<Arc<str>>)>,
     /// Memory for the answer.
     pub memory: Reservation,
-}
-
-/// A change that a client wants.
-#[derive(Clone, Copy, Debug)]
-pub struct Change<'a> {
-    /// The tenant.
-    pub tenant: &'a TenantId,
-    /// The API.
-    pub language: Language,
-    /// The namespace.
-    pub namespace: &'a str,
-    /// Whether to go on from the rules before the last change if the last ones are damaged.
-    pub from_previous: bool,
-}
-
-impl Change<'_> {
-    fn of(&self) -> Of {
-        Of { tenant: self.tenant.clone(), from_previous: self.from_previous }
-    }
 }
 
 impl StoredRules {

@@ -7,7 +7,7 @@ use sandur_model::TenantId;
 use sandur_runtime::Env;
 
 use super::StoredRules;
-use super::commit::Of;
+use super::change::Of;
 use super::document::Document;
 use super::error::StoredError;
 use crate::data::Instant;

@@ -110,7 +110,7 @@ fn scrape_errors(settings: &Settings) -> Vec<String> {
     errors
 }
 
-/// The errors of rules, of their files, and of the tokens for receivers of alerts.
+/// The errors of rules, of their files, and of the secrets for receivers of alerts.
 fn rule_errors(settings: &Settings) -> Vec<String> {
     let of = &settings.ruler;
     let sources = match rules::configured(settings) {
@@ -123,6 +123,6 @@ fn rule_errors(settings: &Settings) -> Vec<String> {
     let files = check_files(&sources, of.evaluation_interval, most);
     let mut errors: Vec<String> =
         files.into_iter().filter_map(|file| Some(format!("{}: {}", file.path, file.error?))).collect();
-    errors.extend(notifications::token_errors(settings));
+    errors.extend(notifications::secret_errors(settings));
     errors
 }

@@ -14,6 +14,7 @@ mod rules;
 mod scrape;
 mod self_logs_shipper;
 mod serve;
+mod smtp;
 mod work_of_roles;
 
 pub use check_config::check_config;

@@ -1,4 +1,4 @@
-//! Where alerts are sent, as the options say, and the HTTP clients that send them.
+//! Where alerts are sent, as the options say, and the clients that send them.
 
 use std::time::Duration;
 
@@ -12,8 +12,10 @@ use sandur_rules::{Address, AlertingFile, Grouping, Message, NotSent, Outcome, P
 use sandur_runtime::Env;
 use sandur_terminal::Failed;
 
+use super::smtp::Smtp;
+
 /// Maximum size of a token file.
-pub const TOKEN_BYTES_MAX: u64 = 64 << 10;
+const TOKEN_BYTES_MAX: u64 = 64 << 10;
 /// Header by which a receiver with several tenants chooses one.
 const TENANT: &str = "X-Scope-OrgID";
 /// Header that is the same in all attempts to send a notification.
@@ -42,6 +44,7 @@ pub struct Destinations {
 pub struct Clients {
     alertmanagers: HttpClient,
     webhooks: HttpClient,
+    mail: Option<Smtp>,
 }
 
 /// A client, and the file of its bearer token.
@@ -61,9 +64,10 @@ impl Destinations {
                 return Err(Failed::new(format!("{key}: '{url}' is not a URL such as http://HOST:9093")));
             }
         }
-        let (most, found) = (RECEIVERS_MAX, notify.webhook.len());
+        let (most, found) = (RECEIVERS_MAX, notify.webhook.len() + notify.email_to.len());
         if found > most {
-            return Err(Failed::new(format!("notify.webhook: {found} receivers, at most {most}")));
+            let text = format!("notify.webhook and notify.email_to: {found} receivers, at most {most}");
+            return Err(Failed::new(text));
         }
         let authority = |path: &String| (!path.is_empty()).then(|| path.into());
         let alerting = match ruler.alerting_config_file.as_str() {
@@ -78,12 +82,15 @@ impl Destinations {
             client: Client::of_receivers(authority(&notify.webhook_ca_file))?,
             token_file: notify.webhook_token_file.clone(),
         };
+        let mail = Smtp::of(settings)?;
+        let webhook_receivers = notify.webhook.iter().cloned().map(Address::Webhook);
+        let mail_receivers = notify.email_to.iter().cloned().map(Address::Mail);
         Ok(Self {
             alertmanagers: settings.alertmanager_url.clone(),
             alerting,
-            receivers: notify.webhook.iter().cloned().map(Address::Webhook).collect(),
+            receivers: webhook_receivers.chain(mail_receivers).collect(),
             grouping: grouping(settings)?,
-            clients: Clients { alertmanagers, webhooks },
+            clients: Clients { alertmanagers, webhooks, mail },
         })
     }
 
@@ -115,8 +122,8 @@ fn grouping(settings: &Settings) -> Result<Grouping, Failed> {
     })
 }
 
-/// The errors of the files with tokens.
-pub fn token_errors(settings: &Settings) -> Vec<String> {
+/// The errors of the files with tokens and passwords.
+pub fn secret_errors(settings: &Settings) -> Vec<String> {
     let files = [
         ("ruler.alertmanager_token_file", &settings.ruler.alertmanager_token_file),
         ("notify.webhook_token_file", &settings.notify.webhook_token_file),
@@ -125,7 +132,10 @@ pub fn token_errors(settings: &Settings) -> Vec<String> {
         let error = small_file::read_text(path, TOKEN_BYTES_MAX).err()?;
         Some(format!("{key}: cannot read {path}: {error}"))
     };
-    files.into_iter().filter(|(_, path)| !path.is_empty()).filter_map(error).collect()
+    let of_tokens = files.into_iter().filter(|(_, path)| !path.is_empty()).filter_map(error);
+    // Other errors of its options were reported.
+    let smtp = Smtp::of(settings).ok().flatten();
+    of_tokens.chain(smtp.and_then(|smtp| smtp.password_error())).collect()
 }
 
 impl Clients {
@@ -187,10 +197,16 @@ impl Post for Sender {
         timeout: Duration,
     ) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let Clients { alertmanagers, webhooks } = &self.clients;
+            let Clients { alertmanagers, webhooks, mail: smtp } = &self.clients;
             let (client, request) = match &message {
                 Message::Alerts { url, body } => (alertmanagers, (*url, body.clone(), None)),
                 Message::Webhook { url, body, key } => (webhooks, (*url, body.clone(), Some(*key))),
+                Message::Mail { to, mail } => {
+                    let Some(smtp) = smtp else {
+                        return Err(NotSent::Refused("there is no SMTP server".to_owned()));
+                    };
+                    return smtp.send(&self.env, to, mail).await;
+                }
             };
             match self.request(client, request, tenant, timeout).await {
                 Ok(status) => message.outcome(status),

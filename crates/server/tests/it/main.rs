@@ -38,6 +38,7 @@ mod memcached_clients;
 mod memory;
 mod nodes;
 mod notifications;
+mod notifications_mail;
 mod open_files;
 mod operations;
 mod otlp_grpc;

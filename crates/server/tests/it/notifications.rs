@@ -17,7 +17,7 @@ use super::rules::{read_request, silent, soon};
 use crate::process::{Server, Setup};
 
 /// The heads and bodies of requests.
-type Requests = Arc<Mutex<Vec<(String, Value)>>>;
+pub(crate) type Requests = Arc<Mutex<Vec<(String, Value)>>>;
 
 /// A webhook: the function answers its requests by their number.
 fn webhook(answer: fn(usize, &mut TcpStream)) -> (SocketAddr, Requests) {
@@ -44,6 +44,11 @@ fn fails_first(number: usize, stream: &mut TcpStream) {
     let _ = stream.write_all(answer.as_bytes());
 }
 
+/// A webhook that accepts everything.
+pub(crate) fn accepting_webhook() -> (SocketAddr, Requests) {
+    webhook(|_, stream| fails_first(2, stream))
+}
+
 /// Says that all is well, and does not end.
 fn answers_for_ever(_: usize, stream: &mut TcpStream) {
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -51,7 +56,8 @@ fn answers_for_ever(_: usize, stream: &mut TcpStream) {
 }
 
 const RULES: &str = "groups:\n- name: g\n  interval: 1s\n  rules:\n  \
-                     - {alert: Burns, expr: vector(1), labels: {severity: page}, annotations: {summary: hot}}\n  \
+                     - {alert: Burns, expr: vector(1), labels: {severity: page}, \
+                     annotations: {summary: hot}}\n  \
                      - {alert: Smokes, expr: vector(1)}\n";
 
 fn start(folder: &Path, arguments: &[&str]) -> Server {

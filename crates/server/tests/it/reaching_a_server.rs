@@ -70,13 +70,13 @@ fn server(
 }
 
 /// An authority that issues certificates.
-struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    pem: String,
+    pub(crate) pem: String,
 }
 
 impl Authority {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let mut parameters = CertificateParams::new([]).unwrap();
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         parameters.distinguished_name.push(DnType::CommonName, name);
@@ -94,13 +94,16 @@ impl Authority {
         let key = KeyPair::generate().unwrap();
         (parameters.signed_by(&key, &self.issuer).unwrap().pem(), key)
     }
+
+    /// The TLS of a server with a certificate for this name.
+    pub(crate) fn server_config(&self, name: &str) -> Arc<ServerConfig> {
+        let (certificate, key) = self.certify(&[name], |_| {});
+        server_config(&certificate, &key, None)
+    }
 }
 
-fn tls_server(
-    certificate: &str,
-    key: &KeyPair,
-    clients: Option<&Authority>,
-) -> (SocketAddr, Receiver<String>) {
+/// The TLS of a server with this certificate.
+fn server_config(certificate: &str, key: &KeyPair, clients: Option<&Authority>) -> Arc<ServerConfig> {
     use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -117,7 +120,15 @@ fn tls_server(
     };
     let chain = CertificateDer::pem_slice_iter(certificate.as_bytes()).map(Result::unwrap).collect();
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    let configuration = Arc::new(builder.with_single_cert(chain, key).unwrap());
+    Arc::new(builder.with_single_cert(chain, key).unwrap())
+}
+
+fn tls_server(
+    certificate: &str,
+    key: &KeyPair,
+    clients: Option<&Authority>,
+) -> (SocketAddr, Receiver<String>) {
+    let configuration = server_config(certificate, key, clients);
     server(move |stream| {
         let connection = ServerConnection::new(Arc::clone(&configuration)).unwrap();
         let mut stream = StreamOwned::new(connection, stream);
