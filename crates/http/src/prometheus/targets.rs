@@ -186,7 +186,7 @@ pub static ALERTMANAGERS: Route = Route {
     does: "The Alertmanagers that this process sends alerts to, and the receivers that it tells about groups \
            of alerts.",
     answers: "200, `{\"activeAlertmanagers\":[{\"url\"},..],\"droppedAlertmanagers\":[],\
-              \"receivers\":[..]}` as `data`. A receiver has `kind`, `name`, `alerts` (those in its groups) and \
+              \"receivers\":[..]}` as `data`. A receiver has `kind`, `name`, `alerts` (in its groups) and \
               `lastError`.",
     several_tenants: true,
     handler: |request, app| alertmanagers.call(request, app),

@@ -6,9 +6,9 @@
 //! notification is older than `repeat_interval`. A group without alerts is forgotten.
 //!
 //! **Invariants.** At most [`ALERTS_MAX`] alerts and [`BYTES_MAX`] bytes; if there is no room, the tenant
-//! with the most alerts loses one. What a receiver was told is noted when it has accepted a notification, so that a
-//! notification that fails is made again from what holds then. An alert that ended is kept until its rule
-//! forgets it, so that its end is told once. Tenants take turns.
+//! with the most alerts loses one. What a receiver was told is noted when it has accepted a notification, so
+//! that a notification that fails is made again from what holds then. An alert that ended is kept until its
+//! rule forgets it, so that its end is told once. Tenants take turns.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Bound;
