@@ -1,7 +1,7 @@
-// The route of alerts: active alerts, groups of rules with their states, and Alertmanagers.
+// The route of alerts: active alerts, groups of rules with their states, silences, and where alerts are sent.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Rules, alertmanagers, rules } from "../api/rules.ts";
+import { type Rules, destinations, rules } from "../api/rules.ts";
 import { Problem, Progress, useAnswer } from "../frame/answer.tsx";
 import { type Page, shared } from "../frame/frame.tsx";
 import { useKeys } from "../frame/keys.ts";
@@ -10,6 +10,7 @@ import { change } from "../frame/url.ts";
 import { ActiveAlerts } from "./active_alerts.tsx";
 import { NoRules } from "./no_rules.tsx";
 import { RuleGroups } from "./rule_groups.tsx";
+import { Silences } from "./silences.tsx";
 import { STATES, type State, type Wanted, alertsOf, counts, rulesOf } from "./selection.ts";
 
 /** Time between reads; a slow answer waits twenty times as long. */
@@ -17,7 +18,7 @@ const AGAIN_MS = 10_000;
 
 export default function AlertsPage({ page }: { page: Page }) {
   const { params } = page.place;
-  const tab = params.get("tab") === "rules" ? "rules" : "alerts";
+  const tab = tabOf(params.get("tab"));
   const [asked, setAsked] = useState(0);
   const answer = useAnswer((signal) => rules({ signal }), [page.runs, asked]);
   useAgain(answer.loading, answer.took, () => setAsked((n) => n + 1));
@@ -26,10 +27,11 @@ export default function AlertsPage({ page }: { page: Page }) {
   const found = useMemo(() => ({ alerts: alertsOf(groups, wanted), rules: rulesOf(groups, wanted) }), [groups, wanted]);
   const numbers = useMemo(() => ({ alerts: counts(groups, "alerts"), rules: counts(groups, "rules") }), [groups]);
   const kept = shared(params);
-  const choose = (chosen: "alerts" | "rules") => change({ tab: chosen === "alerts" ? null : chosen }, "replace");
+  const choose = (chosen: Tab) => change({ tab: chosen === "alerts" ? null : chosen }, "replace");
   useKeys([
     { key: "1", does: "Active alerts", run: () => choose("alerts") },
     { key: "2", does: "Rules", run: () => choose("rules") },
+    { key: "3", does: "Silences", run: () => choose("silences") },
     { key: "f", does: "Search rules and alerts", run: () => document.querySelector<HTMLElement>("[data-search]")?.focus() },
   ]);
   const all = groups.reduce((sum, group) => sum + group.rules.length, 0);
@@ -39,17 +41,19 @@ export default function AlertsPage({ page }: { page: Page }) {
         <div class="tabs" role="group" aria-label="View">
           <button class={tab === "alerts" ? "chosen" : ""} aria-pressed={tab === "alerts"} onClick={() => choose("alerts")}>Alerts</button>
           <button class={tab === "rules" ? "chosen" : ""} aria-pressed={tab === "rules"} onClick={() => choose("rules")}>Rules</button>
+          <button class={tab === "silences" ? "chosen" : ""} aria-pressed={tab === "silences"} onClick={() => choose("silences")}>Silences</button>
         </div>
-        <States wanted={wanted} numbers={numbers[tab]} of={tab} />
+        {tab !== "silences" && <States wanted={wanted} numbers={numbers[tab]} of={tab} />}
         {tab === "rules" && <Kind wanted={wanted} />}
         <span class="spring" />
-        <input data-search type="search" placeholder="Search (f)" aria-label="Search rules and alerts" value={wanted.search} onInput={(event) => change({ search: event.currentTarget.value }, "replace")} />
+        <input data-search type="search" placeholder="Search (f)" aria-label="Search rules, alerts and silences" value={wanted.search} onInput={(event) => change({ search: event.currentTarget.value }, "replace")} />
       </div>
       <Progress on={answer.loading && answer.data === null} />
       <div class="alerts-body">
         {answer.error && <Problem error={answer.error} retry={answer.retry} />}
         {answer.data && <Notices answer={answer.data} />}
-        {answer.data && all === 0 && answer.data.warnings.length === 0 && <NoRules />}
+        {tab === "silences" && <Silences runs={page.runs + asked} zone={page.zone} search={wanted.search} />}
+        {answer.data && all === 0 && answer.data.warnings.length === 0 && tab !== "silences" && <NoRules />}
         {answer.data && all > 0 && tab === "alerts" && <ActiveAlerts found={found.alerts} zone={page.zone} kept={kept} isFiltered={wanted.search !== "" || wanted.states.size > 0} />}
         {answer.data && all > 0 && tab === "rules" && <RuleGroups found={found.rules} zone={page.zone} kept={kept} />}
       </div>
@@ -59,6 +63,12 @@ export default function AlertsPage({ page }: { page: Page }) {
       </div>
     </section>
   );
+}
+
+type Tab = "alerts" | "rules" | "silences";
+
+function tabOf(text: string | null): Tab {
+  return text === "rules" || text === "silences" ? text : "alerts";
 }
 
 /** Calls `ask` again while the page is visible and no answer is awaited. */
@@ -130,15 +140,22 @@ function Notices({ answer }: { answer: Rules }) {
 }
 
 function Receivers({ runs }: { runs: number }) {
-  const answer = useAnswer((signal) => alertmanagers({ signal }), [runs]);
+  const answer = useAnswer((signal) => destinations({ signal }), [runs]);
   if (!answer.data) return null;
-  if (answer.data.length === 0) return <span>No Alertmanager: alerts are only shown and stored</span>;
+  const { managers, receivers } = answer.data;
+  if (managers.length + receivers.length === 0) return <span>No Alertmanager, webhook or mailbox: alerts are only shown and stored</span>;
   return (
     <>
-      {answer.data.slice(0, 8).map(({ url, queued, lastError }) => (
+      {managers.slice(0, 8).map(({ url, queued, lastError }) => (
         <span key={url}>
           Alertmanager <bdi>{oneLine(url, 120)}</bdi>
           {queued !== undefined && queued > 0 && <span class="warning"> {plural(queued, "alert")} waiting</span>}
+          {lastError && <span class="wrong"> {oneLine(lastError, 200)}</span>}
+        </span>
+      ))}
+      {receivers.slice(0, 8).map(({ kind, name, lastError }, place) => (
+        <span key={`${kind} ${name} ${place}`}>
+          {kind === "email" ? "E-mail" : "Webhook"} <bdi>{oneLine(name, 120)}</bdi>
           {lastError && <span class="wrong"> {oneLine(lastError, 200)}</span>}
         </span>
       ))}

@@ -1,4 +1,4 @@
-// The API of rules: groups with rules, their states and alerts; Alertmanagers.
+// The API of rules: groups with rules, their states and alerts; where alerts are sent.
 //
 // Invariants: at most `ALERTS_MAX` alerts are held, and what is left out is counted. The list of groups is
 // read in parts, and ends after `PARTS_MAX` of them.
@@ -96,7 +96,22 @@ export interface Alertmanager {
   lastError?: string | null;
 }
 
-export async function alertmanagers(options?: Options): Promise<Alertmanager[]> {
-  type Answer = { data?: { activeAlertmanagers?: Alertmanager[] } };
-  return (await json<Answer>("api/v1/alertmanagers", {}, options)).body.data?.activeAlertmanagers ?? [];
+/** A webhook or a mailbox that is told about groups of alerts. */
+export interface Receiver {
+  kind: string;
+  name: string;
+  alerts: number;
+  lastError?: string | null;
+}
+
+export interface Destinations {
+  managers: Alertmanager[];
+  receivers: Receiver[];
+}
+
+/** Where alerts are sent. */
+export async function destinations(options?: Options): Promise<Destinations> {
+  type Answer = { data?: { activeAlertmanagers?: Alertmanager[]; receivers?: Receiver[] } };
+  const { data } = (await json<Answer>("api/v1/alertmanagers", {}, options)).body;
+  return { managers: data?.activeAlertmanagers ?? [], receivers: data?.receivers ?? [] };
 }

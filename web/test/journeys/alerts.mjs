@@ -104,9 +104,25 @@ export async function walk({ server, person, shot, onEnd, report }) {
   await until("the logs page", () => operator.page.url().includes("/explore/logs"));
   await until("the expression of LogQL", async () => (await operator.query()).includes("count_over_time"));
 
+  await silenced(sandur, operator);
   await groups(sandur, operator, shot);
   await many(sandur, await person(), onEnd, report);
   isTrue((await operator.page.evaluate(() => globalThis.shifts)) < 0.1, "the layout is still");
+}
+
+async function silenced(sandur, operator) {
+  await operator.open(`${sandur.url}/explore/alerts?tab=silences`);
+  await operator.sees("There are no silences");
+  const at = (hours) => new Date(Date.now() + hours * 3_600_000).toISOString();
+  const matchers = [{ name: "alertname", value: "Load.*", isRegex: true, isEqual: true }];
+  const body = { matchers, startsAt: at(0), endsAt: at(1), createdBy: "ops", comment: "planned work <b>" };
+  const headers = { "content-type": "application/json" };
+  const answer = await fetch(`${sandur.url}/alertmanager/api/v2/silences`, { method: "POST", headers, body: JSON.stringify(body) });
+  equal(answer.status, 200, "a silence is added");
+  await operator.key("r");
+  await operator.sees("planned work <b>");
+  await operator.sees('alertname=~"Load.*"');
+  await operator.sees("active", ".data tbody");
 }
 
 async function groups(sandur, operator, shot) {

@@ -104,16 +104,16 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/chunk-YFTHWPHD.js"),
     ),
     file(
+        "assets/main-FL4GLORP.js",
+        "text/javascript; charset=utf-8",
+        "W/\"ea87282bb246ebda\"",
+        include_bytes!("../../../../web/dist/assets/main-FL4GLORP.js"),
+    ),
+    file(
         "assets/main-GRPADXVV.css",
         "text/css; charset=utf-8",
         "W/\"c0db9704c0d2729f\"",
         include_bytes!("../../../../web/dist/assets/main-GRPADXVV.css"),
-    ),
-    file(
-        "assets/main-ISWILZMO.js",
-        "text/javascript; charset=utf-8",
-        "W/\"c535477b6146e0f2\"",
-        include_bytes!("../../../../web/dist/assets/main-ISWILZMO.js"),
     ),
     file(
         "assets/page-2HV2XVR4.js",
@@ -128,10 +128,10 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/page-AXTOIOO2.js"),
     ),
     file(
-        "assets/page-CF6RA7GL.js",
+        "assets/page-IRYCZUVV.js",
         "text/javascript; charset=utf-8",
-        "W/\"de2850663fb40050\"",
-        include_bytes!("../../../../web/dist/assets/page-CF6RA7GL.js"),
+        "W/\"5bb342f14a4c0718\"",
+        include_bytes!("../../../../web/dist/assets/page-IRYCZUVV.js"),
     ),
     file(
         "assets/page-LLRSSJUT.js",
@@ -166,7 +166,7 @@ pub static FILES: [File; 28] = [
     file(
         "index.html",
         "text/html; charset=utf-8",
-        "W/\"216598d6362641b4\"",
+        "W/\"cf005987edb5e408\"",
         include_bytes!("../../../../web/dist/index.html"),
     ),
     file(
