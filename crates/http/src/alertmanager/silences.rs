@@ -1,7 +1,5 @@
 //! Silences of a tenant.
 
-use std::cmp::Reverse;
-
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use sandur_rules::data::Instant;
@@ -82,7 +80,8 @@ pub static EXPIRE: Route = Route {
     ..Route::of(Group::Rules)
 };
 
-/// The silences, those in force first, as in Alertmanager.
+/// The silences in Alertmanager's order: those in force by their end, then those that begin later by their
+/// start, then those that are over, the last one first.
 async fn list(State(app): State<App>, call: Call) -> Result<Response, Failed> {
     let filter = SilenceFilter::parse(call.params.all("filter")).map_err(Failed::invalid)?;
     let now = Instant::of_ns(app.env.now_ns());
@@ -93,7 +92,7 @@ async fn list(State(app): State<App>, call: Call) -> Result<Response, Failed> {
         let at = match state {
             SilenceState::Active => silence.ends_at.ns(),
             SilenceState::Pending => silence.starts_at.ns(),
-            SilenceState::Expired => Reverse(silence.ends_at.ns()).0.saturating_neg(),
+            SilenceState::Expired => silence.ends_at.ns().saturating_neg(),
         };
         (state, at)
     });

@@ -68,7 +68,7 @@ fn start(folder: &Path, arguments: &[&str]) -> Server {
     Setup::new(store, folder).with(&[&common, arguments].concat()).start()
 }
 
-fn header(head: &str, name: &str) -> String {
+pub(crate) fn header(head: &str, name: &str) -> String {
     let line = head.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
     line.unwrap_or_default().to_owned()
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::notifications::{Requests, accepting_webhook, header};
 use super::rules::{Received, receiver, soon};
 use crate::process::{Server, Setup, encode, s3_store};
 
@@ -27,7 +28,7 @@ fn rules() -> String {
     format!("groups:\n{}", (0..GROUPS).map(group).collect::<String>())
 }
 
-fn start(store: &str, folder: &Path, name: &str, urls: &str) -> Server {
+fn start(store: &str, folder: &Path, name: &str, [alertmanager, webhook]: [&str; 2]) -> Server {
     let own = folder.join(name);
     std::fs::create_dir_all(&own).unwrap();
     let rules = folder.join("rules.yml").display().to_string();
@@ -35,7 +36,11 @@ fn start(store: &str, folder: &Path, name: &str, urls: &str) -> Server {
         "--rules",
         &rules,
         "--alertmanager-url",
-        urls,
+        alertmanager,
+        "--notify-webhook",
+        webhook,
+        "--notify-group-wait",
+        "1s",
         "--cluster-node-id",
         name,
         "--cluster-heartbeat-interval",
@@ -80,9 +85,11 @@ fn the_other_server_takes_groups_over_without_a_gap() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("rules.yml"), rules()).unwrap();
     let (address, received) = receiver();
-    let urls = format!("http://{address}");
-    let one = start(&store, folder.path(), "one", &urls);
-    let two = start(&store, folder.path(), "two", &urls);
+    let (hook, told) = accepting_webhook();
+    let urls = [format!("http://{address}"), format!("http://{hook}")];
+    let urls = urls.each_ref().map(String::as_str);
+    let one = start(&store, folder.path(), "one", urls);
+    let two = start(&store, folder.path(), "two", urls);
     let is_divided = |server: &Server| {
         let evaluators = evaluators(server);
         let has = |name: &str| evaluators.iter().any(|evaluator| evaluator == name);
@@ -121,5 +128,18 @@ fn the_other_server_takes_groups_over_without_a_gap() {
         let starts = starts(&received, &format!("X{n}"));
         assert_eq!(starts.len(), 1, "X{n}: {starts:?}\n{}", two.log_text());
     }
+    soon(&two, "groups are told again", || of_one.iter().all(|n| keys(&told, n).len() >= 2).then_some(()));
+    for n in 0..GROUPS {
+        let keys = keys(&told, &n);
+        // The first owner, the one after the groups were divided, and the one after the kill.
+        assert!(keys.len() <= 3 && keys.iter().all(|key| *key == keys[0]), "X{n}: {keys:?}");
+    }
     assert_eq!(two.terminate(), Some(0));
+}
+
+/// The keys of the notifications of a webhook about an alert.
+fn keys(told: &Requests, n: &usize) -> Vec<String> {
+    let told = told.lock().unwrap();
+    let of = told.iter().filter(|(_, body)| body["groupLabels"]["alertname"] == format!("X{n}"));
+    of.map(|(head, _)| header(head, "idempotency-key")).collect()
 }

@@ -31,6 +31,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("logcli", "the help of logcli 3.7, which `cargo xtask clients` builds"),
     ("lokitool", "the sources of lokitool 3.7"),
     ("mc", "the documentation of MinIO's client"),
+    ("amtool", "a run of amtool 0.35, which is not among the programs of the tests"),
     ("mimirtool", "the sources of mimirtool; its client has the same options as lokitool"),
     ("oauth2-proxy", "the documentation of oauth2-proxy 7.14"),
     ("systemctl", "the manual of systemd 252"),
