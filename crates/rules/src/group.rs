@@ -44,6 +44,8 @@ pub struct Parts {
     pub env: Env,
     /// The tenant of the rules.
     pub tenant: TenantId,
+    /// Whether the rules were stored through the API.
+    pub are_stored: bool,
     /// What rules have in common.
     pub common: Common,
     /// Sends alerts.
@@ -227,11 +229,11 @@ impl Group {
 
     /// Tells receivers of groups which alerts the rules have.
     fn end_alerts(&self, at: Instant) {
-        let Parts { notifier, tenant, .. } = &self.parts;
+        let notifier = &self.parts.notifier;
         let is_own = self.term.as_ref().is_none_or(|term| term.standing() == Standing::Held);
         if notifier.has_receivers() && is_own && self.sent_at(at).is_some() {
             let alive: HashSet<StreamId> = self.rules.iter().flat_map(|rule| rule.alerts.ids()).collect();
-            notifier.keep(origin_of(tenant, &self.spec, self.shard), &alive);
+            notifier.keep(origin_of(&self.parts, &self.spec, self.shard), &alive);
         }
     }
 
@@ -307,12 +309,13 @@ async fn evaluate_rule(
     let Some(sent_at) = sending.allowed_at(is_stored).await else { return };
     let resend = Resend { delay: parts.resend_delay, interval: spec.interval };
     let due = rule.alerts.to_send(resend, sent_at);
-    let origin = origin_of(&parts.tenant, spec, sending.shard);
+    let origin = origin_of(parts, spec, sending.shard);
     parts.notifier.send(origin, &rule.spec.expr, due);
 }
 
-fn origin_of<'a>(tenant: &'a TenantId, spec: &'a GroupSpec, shard: Option<u32>) -> Origin<'a> {
-    Origin { tenant, file: &spec.file, group: &spec.name, shard }
+fn origin_of<'a>(parts: &'a Parts, spec: &'a GroupSpec, shard: Option<u32>) -> Origin<'a> {
+    let Parts { tenant, are_stored, .. } = parts;
+    Origin { tenant, are_stored: *are_stored, file: &spec.file, group: &spec.name, shard }
 }
 
 /// The time of a clock.

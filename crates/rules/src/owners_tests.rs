@@ -415,6 +415,7 @@ fn start(world: &Arc<World>, node: usize) -> Running {
     let parts = Parts {
         env: env.clone(),
         tenant: TenantId::default_tenant(),
+        are_stored: false,
         common,
         notifier,
         resend_delay: Duration::from_secs(60),

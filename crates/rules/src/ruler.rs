@@ -258,7 +258,8 @@ impl Ruler {
         let is_elsewhere =
             |(file, name): &Key| elsewhere.iter().any(|spec| spec.file == *file && spec.name == *name);
         for (file, group) in former.keys().filter(|key| !specs.contains_key(*key) && !is_elsewhere(key)) {
-            notifier.keep(Origin { tenant, file, group, shard: None }, &HashSet::new());
+            let are_stored = self.stored.is_some();
+            notifier.keep(Origin { tenant, are_stored, file, group, shard: None }, &HashSet::new());
         }
     }
 
@@ -319,7 +320,7 @@ impl Ruler {
         let shard = self.coordination().map(|of| of.shard_of(&spec));
         let term = self.coordination().zip(shard);
         let term = term.and_then(|(of, shard)| state.shards.term_of(of, &self.parts.env, shard));
-        let mut parts = self.parts.clone();
+        let mut parts = Parts { are_stored: self.stored.is_some(), ..self.parts.clone() };
         if let Some(term) = &term {
             let data = Arc::new(DataOfTerm { data: Arc::clone(&parts.common.data), term: term.clone() });
             parts.common = Common { data, ..parts.common };

@@ -188,8 +188,17 @@ impl Bench {
         let (resend_delay, metrics) = (minutes(1), self.metrics.clone());
         let turns = Arc::new(tokio::sync::Semaphore::new(EVALUATIONS_MAX));
         let tenant = TenantId::default_tenant();
-        let parts =
-            Parts { env: env.clone(), tenant, common, notifier, resend_delay, memory, metrics, turns };
+        let parts = Parts {
+            env: env.clone(),
+            tenant,
+            are_stored: false,
+            common,
+            notifier,
+            resend_delay,
+            memory,
+            metrics,
+            turns,
+        };
         let sources = vec![Source::parse(&self.directory.path().display().to_string())];
         let (shown, ownership, limit) = (self.shown.clone(), self.ownership.clone(), Arc::clone(&self.limit));
         move || Ruler {
@@ -227,6 +236,20 @@ impl Bench {
 
     async fn pass(&self, seconds: u64) {
         self.env.sleep(Duration::from_secs(seconds)).await;
+    }
+
+    /// What a receiver of groups was told since the last call.
+    fn told(&self) -> Vec<String> {
+        let told = std::mem::take(&mut *self.receiver.2.lock().unwrap());
+        let text = |body: &serde_json::Value| {
+            let names = body["alerts"].as_array().unwrap().iter();
+            let names: Vec<&str> =
+                names.map(|alert| alert["labels"]["alertname"].as_str().unwrap()).collect();
+            format!("{} {}", body["status"].as_str().unwrap(), names.join(" "))
+        };
+        let mut told: Vec<String> = told.iter().map(text).collect();
+        told.sort();
+        told
     }
 
     /// Sets a gauge from now on, as a scrape each 15 seconds would.
@@ -697,4 +720,26 @@ async fn a_changed_limit_of_the_memory_of_states_holds_from_then_on() {
         bench.pass(25).await;
         assert_eq!(bench.errors().len(), failures, "{limit}: {:?}", bench.errors());
     }
+}
+
+/// Nothing sends them any more, and a receiver of groups has no end of its own for them.
+#[tokio::test(start_paused = true)]
+async fn alerts_of_removed_rules_end_for_receivers_of_groups() {
+    let mut bench = Bench::new();
+    let group = |rules: &str| format!("groups:\n- name: g\n  rules:\n{rules}");
+    let rule = |name: &str, more: &str| format!("  - {{alert: {name}, expr: 'a > 0'{more}}}\n");
+    bench.write("a.yml", &group(&(rule("x", "") + &rule("y", "") + &rule("z", ""))));
+    bench.set("a", 1.0, 10_000);
+    bench.start();
+    bench.pass(300).await;
+    assert_eq!(bench.told(), ["firing x", "firing y", "firing z"]);
+    bench.pass(600).await;
+    assert_eq!(bench.told(), [""; 0]);
+    // One rule is removed, one has another label.
+    bench.write("a.yml", &group(&(rule("x", "") + &rule("z", ", labels: {l: m}"))));
+    bench.pass(900).await;
+    assert_eq!(bench.told(), ["firing z z", "resolved y"]);
+    bench.write("a.yml", "groups: []\n");
+    bench.pass(900).await;
+    assert_eq!(bench.told(), ["resolved x", "resolved z"]);
 }

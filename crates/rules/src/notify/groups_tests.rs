@@ -168,7 +168,7 @@ impl Bench {
 
     fn send_as(&self, tenant: &str, alerts: impl IntoIterator<Item = Alert>) {
         let tenant = TenantId::new(tenant).unwrap();
-        let origin = Origin { tenant: &tenant, file: "f.yml", group: "g", shard: Some(1) };
+        let origin = Origin { tenant: &tenant, are_stored: false, file: "f.yml", group: "g", shard: Some(1) };
         self.notifier.send(origin, "up == 0", alerts.into_iter().collect());
     }
 
@@ -289,7 +289,7 @@ async fn what_ends_before_it_was_told_is_not_told() {
 async fn alerts_of_rules_that_are_gone_end() {
     let bench = Bench::new();
     let tenant = TenantId::default_tenant();
-    let origin = |group| Origin { tenant: &tenant, file: "f.yml", group, shard: Some(1) };
+    let origin = |group| Origin { tenant: &tenant, are_stored: false, file: "f.yml", group, shard: Some(1) };
     let alerts = [Bench::alert("Down", "a", 0, None), Bench::alert("Down", "b", 0, None)];
     bench.send(alerts.clone());
     bench.notifier.send(origin("g2"), "up", alerts.to_vec());
@@ -412,7 +412,13 @@ async fn ten_thousand_alerts_at_once_are_one_notification_that_counts_what_it_le
     assert_eq!((bench.hook.told().len(), bench.metrics.notified.get()), (1, 20_000));
     assert_eq!(bench.metrics.lost("queue_full"), 0);
     bench.notifier.keep(
-        Origin { tenant: &TenantId::default_tenant(), file: "f.yml", group: "g", shard: None },
+        Origin {
+            tenant: &TenantId::default_tenant(),
+            are_stored: false,
+            file: "f.yml",
+            group: "g",
+            shard: None,
+        },
         &HashSet::new(),
     );
     assert_eq!(bench.metrics.grouped.get(), 0);
@@ -478,4 +484,17 @@ async fn silenced_alerts_are_not_told() {
     bench.fires("d", 2_200);
     assert_eq!(bench.told_until(3_000).await, ["2430 firing b* c* d*"]);
     assert_eq!(bench.told_until(3_100).await, ["3030 firing a* b* c* d*"]);
+}
+
+/// A namespace may have the name of a file.
+#[tokio::test(start_paused = true)]
+async fn rules_of_files_and_stored_rules_do_not_end_each_other() {
+    let bench = Bench::new();
+    let tenant = TenantId::default_tenant();
+    bench.fires("a", 0);
+    let stored = Origin { tenant: &tenant, are_stored: true, file: "f.yml", group: "g", shard: None };
+    bench.notifier.send(stored, "up", vec![Bench::alert("Down", "b", 0, None)]);
+    assert_eq!(bench.told_until(31).await, ["30 firing a*", "30 firing b*"]);
+    bench.notifier.keep(stored, &HashSet::new());
+    assert_eq!(bench.told_until(1_000).await, ["330 resolved b."]);
 }

@@ -8,6 +8,8 @@ use sandur_model::go_text::quote;
 pub struct Origin<'a> {
     /// The tenant.
     pub tenant: &'a TenantId,
+    /// Whether the rules were stored through the API.
+    pub are_stored: bool,
     /// The file of the group, or its namespace.
     pub file: &'a str,
     /// The name of the group.
@@ -20,6 +22,7 @@ impl Origin<'_> {
     /// The beginning of the keys of all notifications about alerts of this group, which no other group of the
     /// tenant has.
     pub fn key(&self) -> String {
-        format!("{{}}/{{file={}, group={}}}:", quote(self.file), quote(self.group))
+        let kind = if self.are_stored { "namespace" } else { "file" };
+        format!("{{}}/{{{kind}={}, group={}}}:", quote(self.file), quote(self.group))
     }
 }

@@ -79,7 +79,7 @@ fn notifier(env: &Env, urls: &[&str], receiver: &Arc<Receiver>) -> (Notifier, Ru
 }
 
 fn of(tenant: &TenantId) -> Origin<'_> {
-    Origin { tenant, file: "f", group: "g", shard: None }
+    Origin { tenant, are_stored: false, file: "f", group: "g", shard: None }
 }
 
 async fn names_after(env: &Env, receiver: &Receiver, seconds: u64) -> Vec<String> {

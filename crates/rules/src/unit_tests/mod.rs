@@ -137,7 +137,8 @@ fn groups_of(env: &Env, test: &Test, data: &Arc<MemoryData>, specs: &[GroupSpec]
     let resend_delay = Duration::from_secs(60);
     let turns = Arc::new(tokio::sync::Semaphore::new(EVALUATIONS_MAX));
     let tenant = sandur_model::TenantId::default_tenant();
-    let parts = Parts { env: env.clone(), tenant, common, notifier, resend_delay, memory, metrics, turns };
+    let (env, are_stored) = (env.clone(), false);
+    let parts = Parts { env, tenant, are_stored, common, notifier, resend_delay, memory, metrics, turns };
     specs.iter().map(|spec| Group::new(spec.clone(), parts.clone(), true)).collect()
 }
 

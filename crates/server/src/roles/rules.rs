@@ -195,6 +195,7 @@ impl Shared {
         let parts = Parts {
             env: app.env.clone(),
             tenant: tenant.clone(),
+            are_stored: false,
             common,
             notifier: self.notifier.clone(),
             resend_delay: of.resend_delay,
