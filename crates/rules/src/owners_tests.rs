@@ -571,7 +571,7 @@ fn check(world: &World, phases: &[Vec<i64>]) -> Report {
         // The processes may have ended in the middle of the last evaluation.
         check_alerts(world, group, phases, &times[..times.len() - 1], &mut problems);
         check_notified(&notified, group, &mut problems);
-        check_told(&told, group, phases, &mut problems);
+        check_told(&told, (group, phases), world.env.now_ns() / 1_000_000_000, &mut problems);
     }
     check_keys(&told, &mut problems);
     Report { problems, taken: *world.taken.lock().unwrap(), notified: notified.len() }
@@ -643,7 +643,7 @@ fn check_notified(notified: &[Notified], group: usize, problems: &mut Vec<String
 }
 
 /// What a receiver of groups is told: no beginning after its end, and in the end what holds.
-fn check_told(told: &[Told], group: usize, phases: &[i64], problems: &mut Vec<String>) {
+fn check_told(told: &[Told], (group, phases): (usize, &[i64]), end: i64, problems: &mut Vec<String>) {
     let name = format!("x{group}");
     let alerts = told.iter().flat_map(|told| told.body["alerts"].as_array().unwrap());
     // The last word about each beginning.
@@ -659,7 +659,6 @@ fn check_told(told: &[Told], group: usize, phases: &[i64], problems: &mut Vec<St
         return;
     };
     // Within this time a change may not be told yet.
-    let end = START + (TROUBLE + QUIET).as_secs() as i64;
     let is_high = |at: i64| value_of(group, phases, at) > 1.0;
     let ever = |from: i64| (from..end).any(is_high);
     let always = |from: i64| (from..end).all(is_high);
