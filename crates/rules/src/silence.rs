@@ -105,23 +105,37 @@ fn unquoted(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// Which silences a client asks for: those whose own matchers fit, as in Alertmanager.
+/// Which silences or alerts a client asks for.
 #[derive(Debug, Default)]
-pub struct SilenceFilter(Vec<Matcher>);
+pub struct LabelFilter(Vec<Matcher>);
 
-impl SilenceFilter {
+impl LabelFilter {
     /// Reads matchers, all of which have to fit.
     pub fn parse<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Self, String> {
-        let matchers = texts.take(MATCHERS_MAX).map(|text| SilenceMatcher::parse(text)?.compiled());
-        Ok(Self(matchers.collect::<Result<_, _>>()?))
+        let matchers = texts.take(MATCHERS_MAX + 1).map(|text| SilenceMatcher::parse(text)?.compiled());
+        let matchers: Vec<Matcher> = matchers.collect::<Result<_, _>>()?;
+        match matchers.len() > MATCHERS_MAX {
+            true => Err(format!("more than {MATCHERS_MAX} filters: use fewer")),
+            false => Ok(Self(matchers)),
+        }
     }
 
-    /// Whether a silence is wanted. A matcher is compared with the value of the silence for this label.
-    pub fn matches(&self, silence: &Silence) -> bool {
-        self.0.iter().all(|wanted| {
-            let own = silence.matchers.iter().find(|matcher| matcher.name == wanted.name());
-            own.map_or(wanted.is_negated(), |own| wanted.matches(&own.value))
-        })
+    /// Removes what a client does not ask for. `value` is the value of a label; `None`: the item has no such
+    /// label, which fits a negated matcher only. Takes long if there are many items.
+    pub fn retain<T>(&self, items: &mut Vec<T>, value: fn(&T, &str) -> Option<String>) -> Result<(), String> {
+        let mut steps = Steps::default();
+        items.retain(|item| {
+            self.0.iter().all(|wanted| match value(item, wanted.name()) {
+                Some(value) => steps.allow(wanted, &value) && wanted.matches(&value),
+                None => wanted.is_negated(),
+            })
+        });
+        match steps.are_over() {
+            true => {
+                Err(format!("the filters need more than {STEPS_MAX} steps: use simpler regular expressions"))
+            }
+            false => Ok(()),
+        }
     }
 }
 
@@ -224,6 +238,12 @@ impl Silence {
             _ if now < self.starts_at => SilenceState::Pending,
             _ => SilenceState::Active,
         }
+    }
+
+    /// The value of its matcher on a label.
+    pub fn value_of(&self, name: &str) -> Option<String> {
+        let own = self.matchers.iter().find(|matcher| matcher.name == name);
+        own.map(|own| own.value.clone())
     }
 
     /// The bytes of its texts.
@@ -427,18 +447,29 @@ mod tests {
 
     #[test]
     fn filters_compare_the_values_of_silences() {
-        let silence = silence(&[("alertname", "=~", "Down.*"), ("zone", "=", "eu")]);
+        let all = vec![silence(&[("alertname", "=~", "Down.*"), ("zone", "=", "eu")])];
         for (filter, expected) in [
-            (vec![], true),
-            (vec!["zone=eu"], true),
-            (vec!["zone=eu", "alertname=~Down.*"], true),
-            (vec!["zone=us"], false),
-            (vec!["zone!=us", "none!=x"], true),
-            (vec!["none=x"], false),
+            (vec![], 1),
+            (vec!["zone=eu"], 1),
+            (vec!["zone=eu", "alertname=~Down.*"], 1),
+            (vec!["zone=us"], 0),
+            (vec!["zone!=us", "none!=x"], 1),
+            (vec!["none=x"], 0),
         ] {
-            let parsed = SilenceFilter::parse(filter.iter().copied()).unwrap();
-            assert_eq!(parsed.matches(&silence), expected, "{filter:?}");
+            let (parsed, mut found) = (LabelFilter::parse(filter.iter().copied()).unwrap(), all.clone());
+            parsed.retain(&mut found, |silence, name| silence.value_of(name)).unwrap();
+            assert_eq!(found.len(), expected, "{filter:?}");
         }
+        assert!(LabelFilter::parse(["a=b"; MATCHERS_MAX + 1].into_iter()).is_err());
+    }
+
+    /// A client could keep a processor busy for minutes.
+    #[test]
+    fn filters_are_bounded() {
+        let filter = LabelFilter::parse(["a=~(x?y?z?){40}.*x[^w]{20}"].into_iter()).unwrap();
+        let mut long = vec!["x".repeat(1 << 20); 50];
+        let error = filter.retain(&mut long, |text, _| Some(text.clone())).unwrap_err();
+        assert!(error.contains("more than 200000000 steps"), "{error}");
     }
 
     #[test]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use sandur_model::{Labels, MatchOp, Matcher, matches_all};
+use sandur_model::{Labels, MatchOp, Matcher};
 use sandur_rules::data::Instant;
-use sandur_rules::silence::{SilenceMatcher, Silences, Steps};
+use sandur_rules::silence::{LabelFilter, Silences, Steps};
 use sandur_rules::{AlertShown, Grouping};
 use serde_json::{Value, json};
 
@@ -55,7 +55,6 @@ pub static GROUPS: Route = Route {
 
 /// Which alerts a request wants.
 struct Wanted {
-    matchers: Vec<Matcher>,
     has_active: bool,
     has_silenced: bool,
     has_receiver: bool,
@@ -68,8 +67,6 @@ impl Wanted {
             Some("false") => Ok(false),
             Some(other) => Err(Failed::invalid(format!("{name}: '{other}' is neither true nor false"))),
         };
-        let matcher = |text: &str| SilenceMatcher::parse(text).and_then(|matcher| matcher.compiled());
-        let matchers = call.params.all("filter").map(matcher).collect::<Result<_, _>>();
         let has_receiver = match call.params.get("receiver") {
             None => true,
             Some(text) => {
@@ -78,12 +75,7 @@ impl Wanted {
                 receivers.iter().any(|name| matcher.matches(name))
             }
         };
-        Ok(Self {
-            matchers: matchers.map_err(Failed::invalid)?,
-            has_active: switch("active")?,
-            has_silenced: switch("silenced")?,
-            has_receiver,
-        })
+        Ok(Self { has_active: switch("active")?, has_silenced: switch("silenced")?, has_receiver })
     }
 }
 
@@ -98,12 +90,19 @@ struct Shown {
 }
 
 impl Shown {
-    fn of(app: &App, call: &Call) -> Result<Self, Failed> {
+    async fn of(app: &App, call: &Call) -> Result<Self, Failed> {
         let receivers = receiver_names(&app.rules);
-        let tenant = &call.caller.tenant;
+        let filter = LabelFilter::parse(call.params.all("filter")).map_err(Failed::invalid)?;
+        let (rules, tenant) = (app.rules.clone(), call.caller.tenant.clone());
+        let job = move || {
+            let mut alerts = rules.firing(&tenant);
+            filter.retain(&mut alerts, |alert, name| alert.labels.get(name).map(str::to_owned))?;
+            Ok(alerts)
+        };
+        let alerts = app.env.run_blocking(job).await.map_err(|error: String| Failed::invalid(error))?;
         Ok(Self {
-            alerts: app.rules.firing(tenant),
-            silences: app.stored_rules.silences(tenant),
+            alerts,
+            silences: app.stored_rules.silences(&call.caller.tenant),
             wanted: Wanted::of(call, &receivers)?,
             receivers,
             steps: Steps::default(),
@@ -115,7 +114,7 @@ impl Shown {
     fn json(&mut self, number: usize) -> Option<Value> {
         let Self { alerts, silences, receivers, wanted, steps, now } = self;
         let AlertShown { labels, alert, link } = alerts.get(number)?;
-        if !wanted.has_receiver || !matches_all(&wanted.matchers, labels) {
+        if !wanted.has_receiver {
             return None;
         }
         let silenced_by: Vec<&str> = silences.of_alert(labels, *now, steps).collect();
@@ -188,14 +187,14 @@ impl Pieces for List {
 }
 
 async fn alerts(State(app): State<App>, call: Call) -> Result<Response, Failed> {
-    let shown = Shown::of(&app, &call)?;
+    let shown = Shown::of(&app, &call).await?;
     let single = |number| (None, vec![number]);
     let groups: Vec<_> = (0..shown.alerts.len()).map(single).collect();
     Ok(answer(&app, &call, shown, groups).await)
 }
 
 async fn groups(State(app): State<App>, call: Call) -> Result<Response, Failed> {
-    let shown = Shown::of(&app, &call)?;
+    let shown = Shown::of(&app, &call).await?;
     let grouping = Grouping { by: Grouping::labels(&app.settings.notify.group_by), ..Grouping::default() };
     let mut groups: BTreeMap<Labels, Vec<usize>> = BTreeMap::new();
     for (number, alert) in shown.alerts.iter().enumerate() {

@@ -3,7 +3,7 @@
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use sandur_rules::data::Instant;
-use sandur_rules::silence::{Posted, Silence, SilenceFilter, SilenceMatcher, SilenceState};
+use sandur_rules::silence::{LabelFilter, Posted, SilenceMatcher, SilenceState};
 use sandur_service::writes::parties;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -83,21 +83,24 @@ pub static EXPIRE: Route = Route {
 /// The silences in Alertmanager's order: those in force by their end, then those that begin later by their
 /// start, then those that are over, the last one first.
 async fn list(State(app): State<App>, call: Call) -> Result<Response, Failed> {
-    let filter = SilenceFilter::parse(call.params.all("filter")).map_err(Failed::invalid)?;
+    let filter = LabelFilter::parse(call.params.all("filter")).map_err(Failed::invalid)?;
     let now = Instant::of_ns(app.env.now_ns());
-    let (silences, memory) = app.stored_rules.list_silences(&call.caller.tenant).await?;
-    let mut silences: Vec<Silence> = silences.into_iter().filter(|silence| filter.matches(silence)).collect();
-    silences.sort_by_key(|silence| {
-        let state = silence.state(now);
-        let at = match state {
-            SilenceState::Active => silence.ends_at.ns(),
-            SilenceState::Pending => silence.starts_at.ns(),
-            SilenceState::Expired => silence.ends_at.ns().saturating_neg(),
-        };
-        (state, at)
-    });
-    let silences: Vec<Value> = silences.iter().map(|silence| json::silence(silence, now)).collect();
-    let body = Value::from(silences).to_string().into_bytes();
+    let (mut silences, memory) = app.stored_rules.list_silences(&call.caller.tenant).await?;
+    let job = move || {
+        filter.retain(&mut silences, |silence, name| silence.value_of(name))?;
+        silences.sort_by_key(|silence| {
+            let state = silence.state(now);
+            let at = match state {
+                SilenceState::Active => silence.ends_at.ns(),
+                SilenceState::Pending => silence.starts_at.ns(),
+                SilenceState::Expired => silence.ends_at.ns().saturating_neg(),
+            };
+            (state, at)
+        });
+        let silences: Vec<Value> = silences.iter().map(|silence| json::silence(silence, now)).collect();
+        Ok(Value::from(silences).to_string().into_bytes())
+    };
+    let body = app.env.run_blocking(job).await.map_err(|error: String| Failed::invalid(error))?;
     Ok(reply::large(&app.env, &call, JSON, body, Some(memory)).await)
 }
 
