@@ -29,6 +29,8 @@ pub const ALERTS_MAX: usize = 20_000;
 pub const BYTES_MAX: usize = 32 << 20;
 /// The largest alert: one that is larger would push many others out.
 pub const ALERT_BYTES_MAX: usize = 1 << 20;
+/// An alert that began longer ago, and that this process did not know, may have been told by another process.
+const FRESH: Duration = Duration::from_secs(5);
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
 
 /// What is to be done next.
@@ -46,6 +48,8 @@ pub enum Next {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Knows {
     Nothing,
+    /// That it fires, if the process that evaluated the rule before told it.
+    Perhaps,
     /// That it fires.
     Firing,
     /// That it ended.
@@ -163,7 +167,7 @@ impl Groups {
         &mut self,
         origin: Origin<'_>,
         alert: Arc<Told>,
-        now_monotonic: Duration,
+        (now, now_monotonic): (Instant, Duration),
     ) -> Result<u64, Lost> {
         if alert.bytes() > ALERT_BYTES_MAX {
             return Err(Lost::TooLarge);
@@ -174,6 +178,7 @@ impl Groups {
         let knows = match &before {
             // The process that evaluated the rule before may have told that it fires.
             None if !alert.is_firing() => Knows::Firing,
+            None if now.since(alert.starts_at) > FRESH => Knows::Perhaps,
             None => Knows::Nothing,
             Some(Known { knows: Knows::End, alert: ended, .. }) => {
                 if !alert.is_firing() && alert.starts_at == ended.starts_at {
@@ -260,10 +265,10 @@ impl Groups {
             {
                 known.is_gone = true;
                 match known.knows {
-                    Knows::Firing if known.alert.is_firing() => {
+                    Knows::Firing | Knows::Perhaps if known.alert.is_firing() => {
                         known.alert = Arc::new(Told { ends_at: Some(now), ..Told::clone(&known.alert) });
                     }
-                    Knows::Firing => {}
+                    Knows::Firing | Knows::Perhaps => {}
                     Knows::Nothing | Knows::End => over.push((Arc::clone(key), *id)),
                 }
             }
@@ -331,7 +336,10 @@ impl Groups {
         let group = self.group_mut(tenant, key)?;
         let audible = group.alerts.iter().filter(|(id, _)| silenced.is_audible(**id)).map(|(_, known)| known);
         let told: Vec<&Known> = audible.filter(|known| known.knows != Knows::End).collect();
-        let is_news = |known: &&Known| (known.knows == Knows::Nothing) == known.alert.is_firing();
+        let is_news = |known: &&Known| match known.alert.is_firing() {
+            true => matches!(known.knows, Knows::Nothing | Knows::Perhaps),
+            false => matches!(known.knows, Knows::Firing | Knows::Perhaps),
+        };
         let is_repetition = told.iter().any(|known| known.alert.is_firing())
             && group.told_at.is_some_and(|told_at| now.since(told_at) >= repeat);
         if !told.iter().any(is_news) && !is_repetition {

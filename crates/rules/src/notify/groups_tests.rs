@@ -394,6 +394,22 @@ async fn after_a_take_over_a_notification_is_repeated_once_with_its_key() {
     assert_eq!(hook.told(), ["430 firing a* b."]);
 }
 
+/// It ended before the new owner told it, and the receiver would have regarded it as firing for ever.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_an_alert_that_another_process_told_is_told() {
+    let old = Bench::new();
+    old.fires("a", 0);
+    assert_eq!(old.told_until(40).await, ["30 firing a*"]);
+    let (env, hook) = (old.env.clone(), Arc::clone(&old.hook));
+    drop(old);
+    let new = Bench::over(&env, &hook, Grouping::default());
+    new.fires("a", 0);
+    env.sleep(Duration::from_secs(10)).await;
+    new.ends("a", 0, 50);
+    assert_eq!(new.told_until(100).await, ["70 resolved a."]);
+    assert_eq!(new.told_until(20_000).await, [""; 0]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_alerts_at_once_are_one_notification_that_counts_what_it_leaves_out() {
     let bench = Bench::new();

@@ -111,7 +111,8 @@ impl Receiver {
 
     /// Adds an alert to its group.
     pub fn push(&self, env: &Env, origin: Origin<'_>, alert: &Arc<Told>) {
-        let pushed = lock(&self.state.groups).push(origin, Arc::clone(alert), env.monotonic());
+        let times = (Instant::of_ns(env.now_ns()), env.monotonic());
+        let pushed = lock(&self.state.groups).push(origin, Arc::clone(alert), times);
         match pushed {
             Ok(lost) => self.state.metrics.lose("queue_full", lost),
             Err(lost) => self.state.metrics.lose(lost.reason(), 1),
