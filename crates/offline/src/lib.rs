@@ -2,7 +2,7 @@
 //!
 //! **What it is.** `inspect` shows objects of a store, `check` verifies all of them, `repair` restores a
 //! damaged catalog, `backup` copies a store and `restore` makes a store of such a copy. `rules` checks rule
-//! files and runs their tests, and `silences` changes the silences of a server.
+//! files, runs their tests and replays them over the history of a server, and `silences` changes the silences of a server.
 //!
 //! **What it is not.** It runs no engine: it reads the byte layouts of `sandur_format` and the catalog of
 //! `sandur_catalog`.
@@ -17,6 +17,7 @@ pub mod backup;
 pub mod check;
 pub mod inspect;
 pub mod repair;
+mod replay;
 pub mod restore;
 pub mod rules;
 pub mod silences;

@@ -1,4 +1,4 @@
-//! `sandur rules`: checks rule files, runs their unit tests, and lists the rules of a server.
+//! `sandur rules`: checks rule files, runs their unit tests, replays them, and lists the rules of a server.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -16,8 +16,13 @@ use sandur_runtime::Env;
 use sandur_terminal::Failed;
 use serde::{Deserialize, Serialize};
 
+use crate::replay;
+
 /// The largest rule file.
 const FILE_BYTES_MAX: u64 = 16 << 20;
+
+const RULE_FILES: &str =
+    "Files, or folders with files that end with .yml, .yaml or .rules; logql:PATH for LogQL";
 
 /// The command.
 pub fn command() -> Command {
@@ -27,15 +32,13 @@ pub fn command() -> Command {
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON");
     let list = Command::new("list").about("List the rules that a server evaluates, with their states");
     Command::new("rules")
-        .about("Check and test files of recording and alerting rules, or list the rules of a server")
+        .about("Check, test and replay files of recording and alerting rules, or list the rules of a server")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(
             Command::new("check")
                 .about("Check rule files, as a server reads them")
-                .arg(files(
-                    "Files, or folders with files that end with .yml, .yaml or .rules; logql:PATH for LogQL",
-                ))
+                .arg(files(RULE_FILES))
                 .after_help("Exit codes: 0 all files are valid, 1 a file has an error, 2 wrong usage."),
         )
         .subcommand(
@@ -49,6 +52,7 @@ pub fn command() -> Command {
                      failed, 2 wrong usage.",
                 ),
         )
+        .subcommand(replay::command(files(RULE_FILES)))
         .subcommand(client::arguments(list.arg(json)))
 }
 
@@ -57,8 +61,9 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     match matches.subcommand() {
         Some(("check", matches)) => check(matches),
         Some(("test", matches)) => test(&env, matches).await,
+        Some(("replay", matches)) => replay::run(&env, matches).await,
         Some(("list", matches)) => list(matches).await,
-        _ => Err(Failed::new("name a command: check, test or list")),
+        _ => Err(Failed::new("name a command: check, test, replay or list")),
     }
 }
 

@@ -38,6 +38,7 @@ mod output;
 #[cfg(test)]
 mod owners_tests;
 mod ownership;
+pub mod replay;
 mod restore;
 mod rule;
 mod ruler;
@@ -54,6 +55,7 @@ mod spec;
 pub mod stored;
 pub mod template;
 pub mod unit_tests;
+mod unsent;
 mod writers;
 
 pub use catch_up::CATCH_UP_MAX;

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandur_base::small_file;
-use sandur_memory::MemoryBudget;
 use sandur_model::{Labels, Level};
 use sandur_promql::series_text::{Sample, parse_samples};
 use sandur_query::MemoryRow;
@@ -24,12 +23,8 @@ use crate::alert::State;
 use crate::data::{Data, Instant, Number, ns_of};
 use crate::external::External;
 use crate::file::{ReadOptions, read};
-use crate::group::{EVALUATIONS_MAX, Group, Parts};
+use crate::group::{Group, Parts};
 use crate::memory_data::MemoryData;
-use crate::metrics::RuleMetrics;
-use crate::notify::{Grouping, Message, Notifier, NotifierParts, Outcome, Post};
-use crate::restore::Tolerance;
-use crate::rule::Common;
 use crate::spec::{GroupSpec, Language};
 use compare::{AlertSet, samples_differ};
 use file::{AlertTest, ExprTest, Test, TestFile};
@@ -38,8 +33,8 @@ use file::{AlertTest, ExprTest, Test, TestFile};
 const FILE_BYTES_MAX: u64 = 16 << 20;
 /// The most evaluations of the groups of a test.
 const STEPS_MAX: u64 = 1_000_000;
-/// Memory of the state of rules.
-const STATE_BYTES: u64 = 256 << 20;
+/// The longest evaluation of a rule.
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Runs the tests of a file whose names contain one of `only`, or all. Returns what failed.
 pub async fn run(env: &Env, path: &Path, only: &[String]) -> Result<(), Vec<String>> {
@@ -98,47 +93,10 @@ fn paths_of(folder: &Path, pattern: &str) -> Vec<PathBuf> {
     found.unwrap_or_default()
 }
 
-/// Sends nothing: tests have no Alertmanagers.
-struct Nowhere;
-
-impl Post for Nowhere {
-    fn post<'a>(
-        &'a self,
-        _: Message<'a>,
-        _: &'a sandur_model::TenantId,
-        _: Duration,
-    ) -> sandur_base::BoxFuture<'a, Outcome> {
-        Box::pin(std::future::ready(Ok(())))
-    }
-}
-
 fn groups_of(env: &Env, test: &Test, data: &Arc<MemoryData>, specs: &[GroupSpec]) -> Vec<Group> {
-    let external =
-        Arc::new(External { labels: test.external_labels.clone(), url: test.external_url.clone() });
-    let metrics = RuleMetrics::default();
-    let notifier = Notifier::new(NotifierParts {
-        env: env.clone(),
-        alertmanagers: Vec::new(),
-        receivers: Vec::new(),
-        grouping: Grouping::default(),
-        external: Arc::clone(&external),
-        silences: None,
-        post: Arc::new(Nowhere),
-        metrics: metrics.clone(),
-    });
-    let common = Common {
-        data: Arc::<MemoryData>::clone(data),
-        external,
-        series_max: usize::MAX,
-        timeout: Duration::from_secs(600),
-        tolerance: Tolerance { outage: Duration::ZERO, grace: Duration::ZERO },
-    };
-    let memory = MemoryBudget::root("state of rules", STATE_BYTES);
-    let resend_delay = Duration::from_secs(60);
-    let turns = Arc::new(tokio::sync::Semaphore::new(EVALUATIONS_MAX));
-    let tenant = sandur_model::TenantId::default_tenant();
-    let (env, are_stored) = (env.clone(), false);
-    let parts = Parts { env, tenant, are_stored, common, notifier, resend_delay, memory, metrics, turns };
+    let external = External { labels: test.external_labels.clone(), url: test.external_url.clone() };
+    let data: Arc<dyn Data> = Arc::<MemoryData>::clone(data);
+    let parts = Parts::unsent(env, data, external, (TIMEOUT, usize::MAX));
     specs.iter().map(|spec| Group::new(spec.clone(), parts.clone(), true)).collect()
 }
 
@@ -254,7 +212,7 @@ fn check_alerts(groups: &[Group], test: &AlertTest) -> Option<String> {
 async fn check_expression(data: &MemoryData, test: &Test, one: &ExprTest, is_fuzzy: bool) -> Option<String> {
     let at = test.start.plus(one.at);
     let failed = |why: String| Some(format!("expr: {}, time: {:?}, err: {why}", one.expr, one.at));
-    let vector = match data.query(one.language, &one.expr, at, Duration::from_secs(600)).await {
+    let vector = match data.query(one.language, &one.expr, at, TIMEOUT).await {
         Ok(vector) => vector,
         Err(error) => return failed(error.to_string()),
     };

@@ -57,6 +57,7 @@ mod retention;
 mod rollups;
 mod rules;
 mod rules_owners;
+mod rules_replay;
 mod running_everywhere;
 mod scrape;
 mod series_differences;
