@@ -64,7 +64,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("relay", &["base", "memory", "runtime", "model", "carbon"]),
     ("terminal", &["runtime", "model"]),
     ("cli", &["base", "runtime", "model", "logql", "promql", "ingest", "terminal"]),
-    ("agent", &["base", "runtime", "model", "protobuf", "ingest", "whisper", "tsdb", "cli", "terminal"]),
+    (
+        "agent",
+        &["base", "runtime", "model", "protobuf", "store", "ingest", "whisper", "tsdb", "cli", "terminal"],
+    ),
     (
         "offline",
         &["base", "runtime", "model", "format", "store", "catalog", "backup", "rules", "cli", "terminal"],

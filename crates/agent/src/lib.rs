@@ -4,8 +4,9 @@
 //! other databases ([`import`]): whisper files, blocks of Prometheus, exports of VictoriaMetrics. All resume
 //! where they stopped and report what was refused.
 //!
-//! **What it is not.** It has no engine and no store, and it does not decode what the server can decode: it
-//! sends texts of metrics unchanged.
+//! **What it is not.** It has no engine, and it reads no store of the server: `import` reads blocks of other
+//! databases from buckets. It does not decode what the server can decode: it sends texts of metrics
+//! unchanged.
 //!
 //! **Life of a line.** A reader of `push` splits its input into lines with timestamps. An assembler gathers
 //! lines into batches of one request body each. A sender repeats a batch until the server has acknowledged or

@@ -60,15 +60,21 @@ impl BlockMeta {
         if meta.version != 1 {
             return Err(Error::Kind { what: "a block of version 1" });
         }
-        if meta.thanos.downsample.resolution > 0 {
-            return Err(Error::Kind { what: "a block with all samples; Thanos has downsampled it" });
-        }
         Ok(meta)
     }
 
-    /// The external labels that Thanos adds to each series.
+    /// Whether Thanos has downsampled the block: its chunks have aggregates instead of samples.
+    pub fn is_downsampled(&self) -> bool {
+        self.thanos.downsample.resolution > 0
+    }
+
+    /// The external labels that Thanos adds to each series. Those that begin with `__` are left out: Mimir
+    /// notes there the tenant and the shard of a block (`__org_id__`, `__compactor_shard_id__`).
     pub fn external_labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.thanos.labels.iter().flatten().map(|(name, value)| (name.as_str(), value.as_str()))
+        let labels = self.thanos.labels.iter().flatten();
+        labels
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .filter(|(name, _)| !name.starts_with("__"))
     }
 
     /// The number of samples, if the file says it.

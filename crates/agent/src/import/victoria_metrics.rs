@@ -232,6 +232,8 @@ mod tests {
             self.failures.push(text.to_owned());
         }
 
+        fn skipped(&mut self, _name: &str, _text: &str) {}
+
         fn is_closed(&self) -> bool {
             false
         }

@@ -1,15 +1,20 @@
 //! Goal: blocks of Prometheus and exports of VictoriaMetrics are imported completely and only once, even if
 //! an import is interrupted; what cannot be read is reported, and a comparison finds differences.
 //!
-//! Method: the real binary against a real server, with the blocks of the tests of `sandur-tsdb`.
+//! Method: the real binary against a real server, with the blocks of the tests of `sandur-tsdb`, in a folder
+//! and in a bucket of the S3 server of the test run.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // a test: a panic is its failure
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
-use crate::process::{Random, Server, Setup, encode, now_ns};
+use sandur_runtime::Env;
+use sandur_store::{Intent, Store, StoreOptions};
+
+use crate::process::{Random, Server, Setup, encode, now_ns, s3_store};
+use crate::retention::until;
 
 /// 2026-11-20 00:00 UTC, when the samples of the blocks begin.
 const START_S: i64 = 1_795_132_800;
@@ -87,6 +92,67 @@ fn blocks_are_stored_once_even_if_the_import_is_interrupted() {
     assert!(code == Some(0), "{text}");
     let query = r#"requests_total{cluster="b", instance="host-00:9100"}"#;
     assert_eq!(stored(&server, query), 40, "{text}");
+    assert_eq!(server.terminate(), Some(0));
+}
+
+/// Copies some of the blocks to a bucket, below a prefix as that of a tenant.
+fn upload(url: &str, names: &[&str]) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = Store::open(url, Env::system(1), StoreOptions::default()).await.unwrap();
+        for name in names {
+            for file in ["meta.json", "index", "tombstones", "chunks/000001"] {
+                let bytes = fs::read(blocks().join(name).join(file)).unwrap();
+                store.put(&format!("tenant/{name}/{file}"), bytes.into(), Intent::block()).await.unwrap();
+            }
+        }
+        let mark = "tenant/deleted/deletion-mark.json";
+        store.put(mark, "{}".into(), Intent::block()).await.unwrap();
+    });
+}
+
+#[test]
+fn blocks_in_a_bucket_are_stored_once_even_if_the_import_is_killed() {
+    let Some(url) = s3_store("import-metrics") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    upload(&url, &["floats", "histograms", "deleted"]);
+    let server = Setup::new(folder.path().join("store").to_str().unwrap(), folder.path()).start();
+    let (bucket, query) = url.split_once('?').unwrap();
+    let tenant = format!("{bucket}/tenant?{query}");
+    let (url, tenant) = (Path::new(&url), Path::new(&tenant));
+    let resumed = ["--resume", state.to_str().unwrap()];
+
+    let mut slow = Command::new(env!("CARGO_BIN_EXE_sandur"));
+    slow.args(["import", "prometheus", "--addr", &format!("http://{}", server.address), "--rate", "300"]);
+    let slow = slow.arg(url).args(resumed).stderr(Stdio::null()).spawn();
+    let mut slow = slow.unwrap();
+    // The first line is that of the file itself.
+    let lines = || fs::read_to_string(&state).map_or(0, |text| text.lines().count());
+    until("a part is stored", &server, || lines() >= 2);
+    slow.kill().unwrap();
+    slow.wait().unwrap();
+    let (code, text) = run(&server, "prometheus", url, &resumed);
+    assert!(code == Some(0) && text.contains("1 blocks were skipped"), "{text}");
+    assert!(text.contains("tenant/deleted: is marked for deletion"), "{text}");
+    let floats = r#"{__name__=~"requests_total|one_sample|irregular"}"#;
+    assert_eq!(stored(&server, floats), FLOATS - 43, "{text}");
+    let histograms = stored(&server, r#"{__name__=~"latency_seconds|custom_seconds|mixed"}"#);
+    assert_eq!(histograms, 6 * 150 + 40 + 30);
+    let (code, text) = run(&server, "prometheus", tenant, &["--verify", "--seed", "7"]);
+    assert!(code == Some(0) && text.contains(": 0 differ"), "{text}");
+    let (code, text) = run(&server, "prometheus", tenant, &resumed);
+    assert!(code == Some(0) && text.contains("stored 0 samples"), "the prefix is no part of a name: {text}");
+
+    let all = [&resumed[..], &["--marked-blocks"]].concat();
+    let (code, text) = run(&server, "prometheus", tenant, &all);
+    assert!(code == Some(0) && text.contains("stored 360 samples"), "{text}");
+    assert_eq!(stored(&server, floats), FLOATS + DELETED - 43);
+    let nowhere = format!("{bucket}/nowhere?{query}");
+    let (code, text) = run(&server, "prometheus", Path::new(&nowhere), &[]);
+    assert!(code == Some(1) && text.contains("no samples were found"), "{text}");
+    let (code, text) = run(&server, "prometheus", Path::new("s3://bucket?regoin=x"), &[]);
+    assert!(code == Some(2) && text.contains("unknown setting 'regoin'"), "{text}");
     assert_eq!(server.terminate(), Some(0));
 }
 

@@ -128,7 +128,10 @@ fn the_description_of_a_block_has_the_labels_of_thanos() {
     let meta = BlockMeta::decode(json(r#","thanos":{"labels":{"cluster":"a"}}"#).as_bytes()).unwrap();
     assert_eq!(meta.external_labels().collect::<Vec<_>>(), [("cluster", "a")]);
     assert_eq!(BlockMeta::decode(json("").as_bytes()).unwrap().external_labels().count(), 0);
+    assert!(!meta.is_downsampled());
     let downsampled = r#","thanos":{"downsample":{"resolution":300000}}"#;
-    let error = BlockMeta::decode(json(downsampled).as_bytes()).unwrap_err();
-    assert!(error.to_string().contains("downsampled"), "{error}");
+    assert!(BlockMeta::decode(json(downsampled).as_bytes()).unwrap().is_downsampled());
+    let of_mimir = r#","thanos":{"labels":{"__org_id__":"a","__compactor_shard_id__":"1_of_4","b":"c"}}"#;
+    let meta = BlockMeta::decode(json(of_mimir).as_bytes()).unwrap();
+    assert_eq!(meta.external_labels().collect::<Vec<_>>(), [("b", "c")]);
 }

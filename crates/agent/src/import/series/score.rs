@@ -18,12 +18,14 @@ pub struct Score {
     /// Parts that an earlier import stored.
     pub known: u64,
     failures: u64,
+    /// What is not imported on purpose.
+    skipped: u64,
 }
 
 impl Score {
     /// No counts; on a terminal they are shown.
     pub fn new(env: &Env) -> Self {
-        Self { progress: Progress::new(env), samples: 0, parts: 0, known: 0, failures: 0 }
+        Self { progress: Progress::new(env), samples: 0, parts: 0, known: 0, failures: 0, skipped: 0 }
     }
 
     /// Shows the progress.
@@ -37,6 +39,11 @@ impl Score {
         self.progress.list(&mut self.failures, name, text);
     }
 
+    /// Reports something that is not imported on purpose, and why.
+    pub fn skipped(&mut self, name: &str, text: &str) {
+        self.progress.list(&mut self.skipped, name, text);
+    }
+
     /// Prints the summary. Returns the exit code.
     pub fn finish(&self, now: Duration, is_dry: bool) -> ExitCode {
         self.progress.end();
@@ -46,6 +53,10 @@ impl Score {
         eprintln!("{done} {samples} samples in {parts} parts in {seconds:.1} s ({rate} samples/s)");
         if self.known > 0 {
             eprintln!("{} parts were stored before", HumanCount(self.known));
+        }
+        say_unlisted(self.skipped, "skipped blocks");
+        if self.skipped > 0 {
+            eprintln!("{} blocks were skipped", HumanCount(self.skipped));
         }
         say_unlisted(self.failures, "failures");
         if self.failures > 0 {

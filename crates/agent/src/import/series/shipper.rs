@@ -24,6 +24,7 @@ enum Item {
     Part { line: String, requests: Vec<Request> },
     Known,
     Failure { name: String, text: String },
+    Skipped { name: String, text: String },
 }
 
 /// Encodes parts on the reading thread.
@@ -69,6 +70,10 @@ impl Sink for Encoding {
         self.pass(Item::Failure { name: name.to_owned(), text: text.to_owned() });
     }
 
+    fn skipped(&mut self, name: &str, text: &str) {
+        self.pass(Item::Skipped { name: name.to_owned(), text: text.to_owned() });
+    }
+
     fn is_closed(&self) -> bool {
         self.items.is_closed()
     }
@@ -102,6 +107,7 @@ pub async fn ship(
         match item {
             Item::Known => shipper.score.known += 1,
             Item::Failure { name, text } => shipper.score.failure(&name, &text),
+            Item::Skipped { name, text } => shipper.score.skipped(&name, &text),
             Item::Part { line, requests } => {
                 while shipper.pending.len() >= parallel {
                     shipper.settle().await?;

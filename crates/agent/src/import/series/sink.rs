@@ -16,6 +16,9 @@ pub trait Sink {
     /// Something could not be read: its name, and why.
     fn failure(&mut self, name: &str, text: &str);
 
+    /// Something is not imported on purpose: its name, and why.
+    fn skipped(&mut self, name: &str, text: &str);
+
     /// Whether nothing more is wanted, because the import has failed.
     fn is_closed(&self) -> bool;
 }

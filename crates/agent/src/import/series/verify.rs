@@ -91,6 +91,10 @@ impl Sink for Choosing {
         let _ = self.items.blocking_send(Item::Failure { name: name.to_owned(), text: text.to_owned() });
     }
 
+    fn skipped(&mut self, _name: &str, _text: &str) {
+        // The import has named it.
+    }
+
     fn is_closed(&self) -> bool {
         self.items.is_closed()
     }
