@@ -33,6 +33,7 @@ fn main() -> Result<()> {
             Some(("churn", arguments)) => measure_churn(&env, arguments).await,
             Some(("dash", arguments)) => measure_dash(&env, arguments).await,
             Some(("paths", arguments)) => command::paths::measure(&env, arguments).await,
+            Some(("import", arguments)) => command::imports::measure(&env, arguments).await,
             Some(("needles", arguments)) => command::needles::measure(&env, arguments).await,
             _ => unreachable!("clap asks for a subcommand"),
         }
@@ -95,6 +96,7 @@ fn command() -> Command {
         .subcommands([generate, run, server, tail_command(), cold_command([seed(), instances(), size()])])
         .subcommand(acks_command([seed(), instances()]))
         .subcommands([wide_command(), churn_command(), dash_command(), command::paths::command()])
+        .subcommand(command::imports::command())
         .subcommand(command::needles::command([seed(), instances()]))
 }
 

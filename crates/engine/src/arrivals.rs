@@ -25,7 +25,7 @@ const SLOTS_MAX: usize = 1_024;
 
 /// The rows of one tenant in a head, by time slot.
 pub(crate) struct Arrivals {
-    /// Length of a slot, in slots of [`SLOT_NS`].
+    /// Length of a slot, in slots of [`SLOT_NS`]: a power of four.
     length: i64,
     slots: BTreeMap<i64, Count>,
 }
@@ -79,8 +79,14 @@ impl Default for Arrivals {
 impl Arrivals {
     /// Adds counted rows.
     pub(crate) fn count(&mut self, counting: Counting) {
-        for (slot, count) in counting.0 {
-            self.slots.entry(slot.div_euclid(self.length)).or_default().add(count);
+        let mut counted = counting.0.into_iter().peekable();
+        while let Some((slot, mut count)) = counted.next() {
+            let slot = self.wide(slot);
+            // Pushes of old samples have many short slots in a row, which are few long ones.
+            while let Some((_, more)) = counted.next_if(|(next, _)| self.wide(*next) == slot) {
+                count.add(more);
+            }
+            self.slots.entry(slot).or_default().add(count);
             while self.slots.len() > SLOTS_MAX {
                 self.length = self.length.saturating_mul(4);
                 for (slot, count) in std::mem::take(&mut self.slots) {
@@ -88,6 +94,13 @@ impl Arrivals {
                 }
             }
         }
+    }
+
+    /// The slot that includes a slot of [`SLOT_NS`]. The length is a power of two, so this is a division that
+    /// rounds down.
+    #[inline]
+    fn wide(&self, slot: i64) -> i64 {
+        slot >> self.length.trailing_zeros()
     }
 
     /// The number of rows.
@@ -151,6 +164,20 @@ mod tests {
         counted(&mut arrivals, &[39]);
         assert!(seen(&arrivals, 1, 5) == early && seen(&arrivals, 36, 60) != late);
         assert_eq!(arrivals.rows(), 7);
+    }
+
+    /// Goal: series of old samples that are counted at once have the versions of their rows counted one by one.
+    #[test]
+    fn rows_of_long_series_are_counted_as_single_rows_are() {
+        let series: Vec<i64> = (-3_000..3_000).map(|n| n * 15).collect();
+        let (mut at_once, mut singly) = (Arrivals::default(), Arrivals::default());
+        for _ in 0..3 {
+            counted(&mut at_once, &series);
+            series.iter().for_each(|second| counted(&mut singly, &[*second]));
+        }
+        assert_eq!((at_once.rows(), at_once.length), (18_000, singly.length));
+        assert!(at_once.length > 1 && at_once.slots.len() <= SLOTS_MAX);
+        assert_eq!(seen(&at_once, -50_000, 50_000), seen(&singly, -50_000, 50_000));
     }
 
     /// Goal: a step that is a multiple of five seconds stays valid when rows after it come.

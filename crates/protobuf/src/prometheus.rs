@@ -31,13 +31,32 @@ pub fn labels<'a>(series: &mut impl Writer, pairs: impl IntoIterator<Item = (&'a
     }
 }
 
-/// Adds a sample to a series; also of remote write 2.0.
+/// Adds a sample to a series; also of remote write 2.0. There are very many samples, so the message is
+/// composed before it is appended.
 #[inline]
 pub fn sample(series: &mut impl Writer, time_ms: i64, value: f64) {
-    series.message(2, |sample| {
-        sample.double(1, value);
-        sample.number(2, time_ms as u64);
-    });
+    /// Bytes of the value and its tag.
+    const VALUE_BYTES: usize = 9;
+    /// Bytes of the two tags, the length and the value; the time has at most ten, and a tag.
+    const BYTES_MAX: usize = 2 + VALUE_BYTES + 11;
+    let mut bytes = [0; BYTES_MAX];
+    bytes[0] = 2 << 3 | 2;
+    bytes[2] = 1 << 3 | 1;
+    bytes[3..2 + VALUE_BYTES].copy_from_slice(&value.to_le_bytes());
+    let mut length = 2 + VALUE_BYTES;
+    if time_ms != 0 {
+        bytes[length] = 2 << 3;
+        let mut rest = time_ms as u64;
+        while rest >= 0x80 {
+            length += 1;
+            bytes[length] = rest as u8 | 0x80;
+            rest >>= 7;
+        }
+        bytes[length + 1] = rest as u8;
+        length += 2;
+    }
+    bytes[1] = (length - 2) as u8;
+    series.put(&bytes[..length]);
 }
 
 /// Adds a histogram to a series, with integers as counts or with floats.
@@ -77,5 +96,26 @@ fn buckets(histogram: &mut impl Writer, field: u32, buckets: &Buckets, integer: 
         histogram.packed(field + 1, differences.map(zigzag));
     } else {
         histogram.doubles(field + 2, buckets.counts.iter().copied());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_has_the_fields_of_its_message() {
+        let times = [0, 1, 127, 128, 16_383, 16_384, 1_795_132_800_000, i64::MAX, -1, i64::MIN];
+        for time_ms in times {
+            for value in [0.0, -0.0, 1.5, f64::NAN, f64::INFINITY] {
+                let (mut found, mut expected) = (vec![7], vec![7]);
+                sample(&mut found, time_ms, value);
+                expected.message(2, |sample| {
+                    sample.double(1, value);
+                    sample.number(2, time_ms as u64);
+                });
+                assert_eq!(found, expected, "{time_ms} {value}");
+            }
+        }
     }
 }

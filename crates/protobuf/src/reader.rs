@@ -193,6 +193,17 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Skips the length-delimited values of this field, below 16, that follow directly.
+    #[inline]
+    pub fn skip_all(&mut self, field: u32) -> Result<(), Malformed> {
+        let tag = (field << 3 | 2) as u8;
+        while self.bytes.get(self.at) == Some(&tag) {
+            self.at += 1;
+            self.delimited()?;
+        }
+        Ok(())
+    }
+
     /// Returns the first length-delimited value of a field; the reader does not move.
     pub fn find(&self, field: u32) -> Result<Option<Span>, Malformed> {
         let mut reader = *self;

@@ -1,4 +1,5 @@
 //! Subcommands that have a module of their own: the options of each, and how it runs.
 
+pub mod imports;
 pub mod needles;
 pub mod paths;

@@ -1,13 +1,14 @@
 //! Measurements of a server: [`alone`] with our own client, [`rivals`] of it and other servers with an
 //! external program, [`cold`] over a remote bucket and then in a [`storm`], [`acks`] with a bucket and their
 //! price, [`wide`] queries over very many series, [`churn`] of series over a day, [`dash`]boards under
-//! viewers, Graphite's [`paths()`], [`needles`] in much data.
+//! viewers, Graphite's [`paths()`], [`needles`] in much data, [`imports()`] of blocks of Prometheus.
 
 mod acks;
 mod alone;
 mod churn;
 mod cold;
 mod dash;
+mod imports;
 mod needles;
 mod paths;
 mod report;
@@ -24,6 +25,7 @@ pub use alone::{Alone, alone};
 pub use churn::{Churn, ChurnRow, LastHour, churn, churn_table};
 pub use cold::{Cold, ColdReport, Measured, cold};
 pub use dash::{Dash, DashReport, Dialect, dash};
+pub use imports::{ImportRow, Imports, imports, imports_table};
 pub use needles::{NeedleReport, NeedleSearch, needles};
 pub use paths::{Paths, PathsReport, paths};
 pub use report::{Column, Row, median, table};

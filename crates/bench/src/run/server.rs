@@ -143,6 +143,13 @@ impl Process {
         (ticks(11) + ticks(12)) / TICKS_PER_SECOND
     }
 
+    /// Returns the CPU time of its children that have ended and were waited for, in seconds.
+    pub fn children_cpu_seconds(self) -> f64 {
+        let stat = self.stat().unwrap_or_default();
+        let ticks = |at: usize| stat.split(' ').nth(at).and_then(|t| t.parse::<f64>().ok()).unwrap_or(0.0);
+        (ticks(13) + ticks(14)) / TICKS_PER_SECOND
+    }
+
     /// Returns its peak of resident memory in bytes.
     pub fn resident_peak_bytes(self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0)).unwrap_or_default();

@@ -9,9 +9,11 @@
 //! Times and stamps of samples belong together: samples with the same times and other stamps have another
 //! list.
 
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use foldhash::HashMap;
+use foldhash::fast::RandomState;
 use sandur_model::{MILLISECOND_NS, TimeRange};
 
 use super::{LIST_ROWS_MAX, PART_TIMES, list_stamps};
@@ -166,8 +168,10 @@ type StampedTimes = Arc<(Vec<i64>, Vec<Stamp>)>;
 /// Numbers lists of times, and creates pages of the new ones.
 #[derive(Debug, Default)]
 pub(super) struct TimeLists {
-    /// Lists with their numbers, by first time, last time and number of times, and by their first stamp.
-    known: HashMap<(i64, i64, usize, Stamp), Vec<(u32, StampedTimes)>>,
+    /// Lists with their numbers, by first time, last time and number of times, by their first stamp, and by a
+    /// hash of their times: imported series of thousands of targets may differ by single milliseconds.
+    known: HashMap<(i64, i64, usize, Stamp, u64), Vec<(u32, StampedTimes)>>,
+    hashing: RandomState,
     known_times: usize,
     lists: u32,
     pending: Vec<StampedTimes>,
@@ -179,7 +183,8 @@ impl TimeLists {
     /// stamp or all without.
     pub(super) fn number(&mut self, times: &[i64], stamps: &[Stamp]) -> u32 {
         let first = stamps.first().copied().unwrap_or_default();
-        let key = (times[0], times[times.len() - 1], times.len(), first);
+        let hash = self.hashing.hash_one(times);
+        let key = (times[0], times[times.len() - 1], times.len(), first, hash);
         let alike = self.known.entry(key).or_default();
         if let Some((number, _)) = alike.iter().find(|(_, known)| known.0 == times && known.1 == stamps) {
             return *number;

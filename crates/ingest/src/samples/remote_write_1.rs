@@ -15,6 +15,11 @@ use super::series_cache::KnownSeries;
 use super::series_key::SeriesNaming;
 use crate::error::Error;
 
+/// The tag of the value of a sample: field 1, eight bytes.
+const VALUE_TAG: u8 = 1 << 3 | 1;
+/// The tag of the time of a sample: field 2, an integer.
+const TIME_TAG: u8 = 2 << 3;
+
 /// Reads a complete request.
 pub(crate) fn request(builder: &mut SampleBuilder<'_>, plain: &[u8]) -> Result<(), Error> {
     let mut request = Reader::new(plain);
@@ -107,7 +112,9 @@ fn label_block(message: &mut Reader<'_>) -> Result<Span, Error> {
     Ok(Span { start, len: message.position() - start })
 }
 
+/// Whether there are further labels after the samples that follow directly.
 fn has_labels(mut rest: Reader<'_>) -> Result<bool, Error> {
+    rest.skip_all(2)?;
     while let Some((field, wire)) = rest.key()? {
         if field == 1 {
             return Ok(true);
@@ -145,7 +152,28 @@ fn label(mut message: Reader<'_>) -> Result<(&[u8], &[u8]), Error> {
 }
 
 #[inline]
-fn sample(builder: &mut SampleBuilder<'_>, mut message: Reader<'_>) -> Result<(), Error> {
+fn sample(builder: &mut SampleBuilder<'_>, message: Reader<'_>) -> Result<(), Error> {
+    match usual_sample(message.rest()) {
+        Some((bits, time_ms)) => builder.sample(time_ms, bits, Some(message.position() + 1)).map(|_| ()),
+        None => any_sample(builder, message),
+    }
+}
+
+/// Reads a sample with both fields in the order in which every known sender writes them. A request has some
+/// 50,000 samples.
+#[inline]
+fn usual_sample(message: &[u8]) -> Option<(u64, i64)> {
+    let (value, time) = message.split_first_chunk::<10>()?;
+    let [VALUE_TAG, bits @ .., TIME_TAG] = value else { return None };
+    // A time after 1971 and before 2109 in milliseconds has six bytes.
+    let six: &[u8; 6] = time.try_into().ok()?;
+    let is_whole = six[..5].iter().all(|byte| *byte >= 0x80) && six[5] < 0x80;
+    let time_ms = six.iter().rev().fold(0, |time, byte| time << 7 | i64::from(byte & 0x7F));
+    is_whole.then_some((u64::from_le_bytes(*bits), time_ms))
+}
+
+/// Reads a sample with any fields.
+fn any_sample(builder: &mut SampleBuilder<'_>, mut message: Reader<'_>) -> Result<(), Error> {
     let (mut bits, mut offset, mut time_ms) = (0, None, 0);
     while let Some(key) = message.key()? {
         match key {
