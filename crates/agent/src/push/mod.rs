@@ -45,6 +45,8 @@ use sandur_runtime::{Env, Shutdown};
 use sandur_terminal::Failed;
 use sandur_terminal::Signals;
 
+pub use assembler::Assembler;
+pub use batch::Batch;
 pub use inputs::Given;
 use inputs::Inputs;
 use live::Live;
@@ -54,6 +56,7 @@ pub use reference::log_lines_page;
 pub use resume::Positions;
 pub use sender::{Sender, Sent};
 pub use shipper::Shipper;
+pub use start::Start;
 use timestamps::{Pattern, Recogniser};
 
 /// Retries of a request before a push fails.

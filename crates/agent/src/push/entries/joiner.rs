@@ -104,14 +104,25 @@ pub struct Joiner {
     rule: Rule,
     learned: Learned,
     open: Option<Open>,
-    /// The place of the line of the last step.
-    next: Option<Place>,
+    /// What the last step found out about its line.
+    next: Known,
+}
+
+/// What is known of a line. It is found out at most once: as the next line of an entry, or as the first.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// Its parts, if it is carried.
+    place: Option<Place>,
+    /// Whether it begins with a level.
+    has_level: Option<bool>,
+    /// The kind that it begins.
+    begins: Option<Option<Inside>>,
 }
 
 impl Joiner {
     /// Joins by `rule`, after what was learned before.
     pub fn new(rule: Rule, learned: Learned) -> Self {
-        Self { rule, learned, open: None, next: None }
+        Self { rule, learned, open: None, next: Known::default() }
     }
 
     /// What was learned so far.
@@ -128,21 +139,22 @@ impl Joiner {
 
     /// Begins an entry with a line. `is_dated`: the line has a time.
     pub fn start(&mut self, line: &[u8], is_dated: bool) {
-        let carried = self.next.take().or_else(|| Place::of(line));
+        let next = std::mem::take(&mut self.next);
+        let carried = next.place.or_else(|| Place::of(line));
         let (message, is_dated) = match carried {
             Some(place) => (&line[place.message_at..], place.is_dated),
             None => (line, is_dated),
         };
-        let is_headed = is_dated || has_level(message);
+        let is_headed = is_dated || next.has_level.unwrap_or_else(|| has_level(message));
         if is_headed {
             self.learned.trust = (self.learned.trust + 1).min(TRUST_MAX);
         }
         let cut = self.learned.cut.take().filter(|_| !is_headed);
         let mut indentation = indentation(message);
-        let mut kind = None;
+        let mut kind = next.begins;
         if let Some(Cut { indentation: before, kind: own }) = cut {
             let belongs = |mut own: Inside| own.continues(b"", message).then_some(own);
-            kind = own.and_then(belongs).map(Some);
+            kind = own.and_then(belongs).map(Some).or(kind);
             indentation = indentation.min(before as usize);
         }
         self.open =
@@ -152,7 +164,7 @@ impl Joiner {
     /// What the next line does, after the text of the open entry. `has_time` is called only if the answer
     /// decides.
     pub fn step(&mut self, entry: &[u8], line: &[u8], has_time: impl FnOnce() -> bool) -> Step {
-        self.next = None;
+        self.next = Known::default();
         let Some(blanks) = self.open.map(|open| open.blanks) else { return Step::Starts };
         let continues = match &self.rule {
             Rule::StartsAt(start) => !start.is_match(line),
@@ -182,12 +194,12 @@ impl Joiner {
     }
 
     fn continues(&mut self, entry: &[u8], line: &[u8], has_time: impl FnOnce() -> bool) -> bool {
-        let Some(first) = self.open.and_then(|open| open.carried) else {
+        let Some(Open { carried: Some(first), lines, .. }) = self.open else {
             // A carried line has a time, and so begins an entry here.
             return self.continues_message(entry, line, has_time);
         };
         let Some(place) = Place::of(line) else { return false };
-        self.next = Some(place);
+        self.next.place = Some(place);
         let source = &line[place.source_at..place.source_end];
         let message = &line[place.message_at..];
         if message.is_empty() || entry.get(first.source_at..first.source_end) != Some(source) {
@@ -195,6 +207,9 @@ impl Joiner {
         }
         // All such lines have a time; what the program wrote decides.
         let has_time = || place.is_dated;
+        if lines == 1 {
+            return self.continues_message(&entry[first.message_at..], message, has_time);
+        }
         let before = &first_of(entry)[first.message_at..];
         match memchr::memrchr(b'\n', entry) {
             None => self.continues_message(before, message, has_time),
@@ -212,13 +227,13 @@ impl Joiner {
         if !is_deeper && has_time() {
             return false;
         }
-        let first = first_of(entry);
+        let first = if open.lines == 1 { entry } else { first_of(entry) };
         let kind = open.kind.get_or_insert_with(|| Inside::at(first));
-        let has_level = !is_deeper && has_level(line);
+        let has_level = !is_deeper && *self.next.has_level.insert(has_level(line));
         if has_level && kind.is_none() {
             return false;
         }
-        let begins = if is_deeper { None } else { Inside::at(line) };
+        let begins = if is_deeper { None } else { *self.next.begins.insert(Inside::at(line)) };
         let may_belong = |own: &Inside| {
             own.has_levels() || (!has_level && begins.is_none_or(|begins| begins.kind == own.kind))
         };

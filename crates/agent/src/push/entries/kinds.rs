@@ -9,6 +9,7 @@ use super::lines::{
     is_at_frame, is_cause, is_closing, is_closing_tag, is_end_of_dotnet_trace, is_exception, is_goroutine,
     is_numbered_frame, is_ruby_error, is_ruby_frame, is_traceback, last_of,
 };
+use super::words::Words;
 
 /// A form of lines that continue the entry before them, whatever it is.
 pub struct LineKind {
@@ -76,6 +77,8 @@ pub struct EntryKind {
     pub name: &'static str,
     /// Which lines belong to it.
     pub about: &'static str,
+    /// By which of its bytes a line may begin an entry of the kind.
+    mark: Mark,
     /// Whether an entry with this first line is of the kind.
     pub begins: fn(&[u8]) -> bool,
     /// Whether such a line continues an entry that has a time or a level, whose text so far is given first,
@@ -123,13 +126,16 @@ pub struct Inside {
 impl Inside {
     /// At the first line of an entry, if it is of a kind.
     pub fn at(first: &[u8]) -> Option<Self> {
-        KINDS.iter().find(|kind| (kind.begins)(first)).map(|kind| Self::new(kind.id, first))
+        let bytes = Bytes::of(first);
+        let kind = KINDS.iter().find(|kind| kind.may_begin(bytes) && (kind.begins)(first))?;
+        Some(Self::new(kind.id, first))
     }
 
     /// At a line that continues a statement whose start is somewhere in the first line of the entry.
     pub fn in_statement(first: &[u8], entry: &[u8], line: &[u8]) -> Option<Self> {
         let mut inside = Self { kind: Kind::Sql, depth: 0, is_complete: false };
-        (continues_sql(&mut inside, entry, line) && contains_statement(first)).then_some(inside)
+        let last = if entry.len() == first.len() { first } else { last_of(entry) };
+        (continues_statement(&mut inside, last, line) && contains_statement(first)).then_some(inside)
     }
 
     /// Whether the line, which is at the start of the kind, continues an entry with a time or level.
@@ -158,12 +164,51 @@ impl Inside {
     }
 }
 
+/// The bytes by which a line may begin an entry of a kind. Most lines are told from all kinds by them.
+enum Mark {
+    /// One of these is the first byte.
+    First(&'static [u8]),
+    /// This is the last byte that is not a space.
+    Last(u8),
+    /// A digit is the last one.
+    LastDigit,
+    /// Any bytes.
+    Any,
+}
+
+/// The first byte of a line, and its last one that is not a space.
+#[derive(Clone, Copy)]
+struct Bytes {
+    first: u8,
+    last: u8,
+}
+
+impl Bytes {
+    /// Of an empty line they are zeros.
+    fn of(line: &[u8]) -> Self {
+        let last = line.trim_ascii_end().last().copied().unwrap_or_default();
+        Self { first: line.first().copied().unwrap_or_default(), last }
+    }
+}
+
+impl EntryKind {
+    fn may_begin(&self, Bytes { first, last }: Bytes) -> bool {
+        match self.mark {
+            Mark::First(any) => any.contains(&first),
+            Mark::Last(byte) => byte == last,
+            Mark::LastDigit => last.is_ascii_digit(),
+            Mark::Any => true,
+        }
+    }
+}
+
 /// All kinds.
 pub static KINDS: &[EntryKind] = &[
     EntryKind {
         id: Kind::Json,
         name: "pretty-printed JSON",
         about: "from a line that begins with `{`, or is `[`, to the bracket that closes it",
+        mark: Mark::First(b"{["),
         begins: |line| (line.starts_with(b"{") || line == b"[") && depth_after(0, line) > 0,
         may_follow: |_, _| false,
         continues: continues_json,
@@ -173,6 +218,7 @@ pub static KINDS: &[EntryKind] = &[
         name: "traces of Python",
         about: "from `Traceback (most recent call last):` to the line with the exception, with the traces \
                 that the exception names as its cause",
+        mark: Mark::Last(b':'),
         begins: is_traceback,
         may_follow: |_, _| true,
         continues: continues_python,
@@ -182,6 +228,7 @@ pub static KINDS: &[EntryKind] = &[
         name: "panics and dumps of goroutines in Go",
         about: "from `panic: `, `fatal error: ` or `goroutine N [..]:`: functions with their places, \
                 registers, `created by`, `exit status`",
+        mark: Mark::First(b"pfg"),
         begins: |line| {
             line.starts_with(b"panic: ") || line.starts_with(b"fatal error: ") || is_goroutine(line)
         },
@@ -192,6 +239,7 @@ pub static KINDS: &[EntryKind] = &[
         id: Kind::Node,
         name: "uncaught errors of Node",
         about: "from the place of the error to `Node.js v..`",
+        mark: Mark::LastDigit,
         begins: is_place_of_script,
         may_follow: |_, _| false,
         continues: continues_node,
@@ -200,6 +248,7 @@ pub static KINDS: &[EntryKind] = &[
         id: Kind::Rust,
         name: "panics of Rust",
         about: "`thread '..' panicked at ..`, the message, notes and frames",
+        mark: Mark::First(b"t"),
         begins: |line| {
             line.starts_with(b"thread '") && memchr::memmem::find(line, b" panicked at ").is_some()
         },
@@ -214,6 +263,7 @@ pub static KINDS: &[EntryKind] = &[
         name: "thread dumps of Java",
         about: "from `Full thread dump`, also after a line with only a time: threads with their frames, \
                 found deadlocks, the heap",
+        mark: Mark::First(b"F"),
         begins: |line| line.starts_with(b"Full thread dump"),
         may_follow: |entry, _| entry.iter().all(|b| b.is_ascii_digit() || b" -:.,TZ[]/+".contains(b)),
         continues: continues_thread_dump,
@@ -222,6 +272,7 @@ pub static KINDS: &[EntryKind] = &[
         id: Kind::JavaLogging,
         name: "records of java.util.logging",
         about: "`Jan 14, 2026 6:01:43 AM ..` and the line after it",
+        mark: Mark::Any,
         begins: is_java_logging,
         may_follow: |_, _| false,
         continues: |inside, _, _| !std::mem::replace(&mut inside.is_complete, true),
@@ -230,6 +281,7 @@ pub static KINDS: &[EntryKind] = &[
         id: Kind::Yaml,
         name: "documents in YAML",
         about: "from `---` to the next one, or to `...`",
+        mark: Mark::First(b"-"),
         begins: |line| line == b"---" || line.starts_with(b"--- #"),
         may_follow: |_, _| false,
         continues: continues_yaml,
@@ -239,6 +291,7 @@ pub static KINDS: &[EntryKind] = &[
         name: "statements in SQL",
         about: "from a statement's first word, at the start of the line or after a time, to a semicolon: \
                 lines that begin with a word of SQL, or follow a comma or an opening bracket",
+        mark: Mark::First(b"SIUDWCAMREsid"),
         begins: |line| is_statement_at(line, 0) || starts_with_statement_in_lower_case(line),
         may_follow: |_, _| false,
         continues: continues_sql,
@@ -348,13 +401,12 @@ fn continues_thread_dump(_: &mut Inside, _: &[u8], line: &[u8]) -> bool {
 
 /// `/app/index.js:3`, `node:internal/modules/cjs/loader:1078`.
 fn is_place_of_script(line: &[u8]) -> bool {
-    let Some(colon) = memchr::memrchr(b':', line) else { return false };
-    let (path, number) = (&line[..colon], &line[colon + 1..]);
+    let digits = line.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let Some(path) = line[..line.len() - digits].strip_suffix(b":").filter(|_| digits > 0) else {
+        return false;
+    };
     let is_script = || [".js", ".mjs", ".cjs", ".ts"].iter().any(|end| path.ends_with(end.as_bytes()));
-    !number.is_empty()
-        && number.iter().all(u8::is_ascii_digit)
-        && !path.contains(&b' ')
-        && (path.starts_with(b"node:internal/") || is_script())
+    !path.contains(&b' ') && (path.starts_with(b"node:internal/") || is_script())
 }
 
 fn continues_node(inside: &mut Inside, _: &[u8], line: &[u8]) -> bool {
@@ -413,8 +465,13 @@ fn contains_statement(line: &[u8]) -> bool {
 }
 
 fn continues_sql(inside: &mut Inside, entry: &[u8], line: &[u8]) -> bool {
+    continues_statement(inside, last_of(entry), line)
+}
+
+/// Whether a line continues a statement whose last line so far is given.
+fn continues_statement(inside: &mut Inside, last: &[u8], line: &[u8]) -> bool {
     /// Words with which lines of a statement begin.
-    const WORDS: [&str; 34] = [
+    const WORDS: Words<34> = Words::new([
         "FROM",
         "WHERE",
         "AND",
@@ -449,26 +506,76 @@ fn continues_sql(inside: &mut Inside, entry: &[u8], line: &[u8]) -> bool {
         "WINDOW",
         "EXCEPT",
         "INTERSECT",
-    ];
-    let before = last_of(entry).trim_ascii_end();
+    ]);
+    let before = last.trim_ascii_end();
     if inside.is_complete || before.ends_with(b";") {
         inside.is_complete = true;
         return false;
     }
     let letters = line.iter().take_while(|b| b.is_ascii_alphabetic()).count();
     let word = &line[..letters];
-    let is_one_case = word.iter().all(u8::is_ascii_uppercase) || word.iter().all(u8::is_ascii_lowercase);
-    let is_one_of =
-        |words: &[&str]| is_one_case && words.iter().any(|one| word.eq_ignore_ascii_case(one.as_bytes()));
+    let is_one_case = || word.iter().all(u8::is_ascii_uppercase) || word.iter().all(u8::is_ascii_lowercase);
     let follows = matches!(before.last(), Some(b',' | b'('))
         || [&b"ALL"[..], b"UNION", b" AS", b"EXCEPT", b"INTERSECT"].iter().any(|end| {
             before.len() >= end.len() && before[before.len() - end.len()..].eq_ignore_ascii_case(end)
         });
     let is_open_insert = before.starts_with(b"INSERT") || before.ends_with(b")");
-    is_one_of(&WORDS)
+    (WORDS.have(word) && is_one_case())
         || line.starts_with(b"(")
         || line.starts_with(b"--")
         || line.starts_with(b"/*")
         || follows
-        || (is_open_insert && is_one_of(&["SELECT"]))
+        || (is_open_insert && word.eq_ignore_ascii_case(b"SELECT") && is_one_case())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::push::entries::corpus::file;
+
+    /// Goal: the bytes by which lines are told from the kinds exclude no line that begins one.
+    #[test]
+    fn a_line_that_begins_a_kind_has_its_bytes() {
+        let mut lines: Vec<String> = Vec::new();
+        for seed in 0..200 {
+            let texts = file(seed).entries.into_iter().map(|entry| entry.text);
+            lines.extend(texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()));
+        }
+        for word in STATEMENTS {
+            lines.extend([word.to_owned(), format!("{word} x"), format!("{word}("), format!(" {word}")]);
+        }
+        let single = [
+            "{",
+            "[",
+            "---",
+            "--- # x",
+            "panic: x",
+            "fatal error: x",
+            "goroutine 7 [running]:",
+            "/app/a.js:3",
+            "node:internal/modules/cjs/loader:1078",
+            "thread 'main' panicked at a.rs:3",
+            "Full thread dump x",
+            "Jan 14, 2026 6:01:43 AM a.B run",
+            "ene 14, 2026 6:01:43 AM a.B run",
+            "select x",
+            "insert into x",
+            "delete from x",
+            "Traceback (most recent call last):",
+            "x Traceback (most recent call last): ",
+            "ExceptionGroup Traceback (most recent call last):",
+        ];
+        lines.extend(single.map(str::to_owned));
+        let mut begun = 0;
+        for line in &lines {
+            for end in ["", " ", "\t"] {
+                let line = format!("{line}{end}");
+                for kind in KINDS.iter().filter(|kind| (kind.begins)(line.as_bytes())) {
+                    begun += 1;
+                    assert!(kind.may_begin(Bytes::of(line.as_bytes())), "{}: {line}", kind.name);
+                }
+            }
+        }
+        assert!(begun > 500, "{begun}");
+    }
 }

@@ -1,5 +1,7 @@
 //! The form of one line, without its context.
 
+use super::words::Words;
+
 /// Number of bytes of spaces and tabs at the start.
 pub fn indentation(line: &[u8]) -> usize {
     line.iter().take_while(|b| matches!(b, b' ' | b'\t')).count()
@@ -102,10 +104,10 @@ pub fn is_traceback(line: &[u8]) -> bool {
 }
 
 /// Words of severity at the start of lines.
-const LEVELS: [&str; 16] = [
+const LEVELS: Words<16> = Words::new([
     "TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL", "SEVERE", "EMERG",
     "ALERT", "CRIT", "ERR", "FINE", "CONFIG",
-];
+]);
 
 /// A line that begins with a level, as `INFO text`, `[warn] text`, `level=info`, `<6>text`: it begins an
 /// entry even without a time. `Error: text` is the start of a trace of Node and no level.
@@ -121,16 +123,17 @@ pub fn has_level(line: &[u8]) -> bool {
     let text = if bracket { &line[1..] } else { line };
     let letters = text.iter().take(9).take_while(|b| b.is_ascii_alphabetic()).count();
     let (word, rest) = text.split_at(letters);
-    let named = LEVELS.iter().any(|level| word.eq_ignore_ascii_case(level.as_bytes()));
+    if !LEVELS.have(word) {
+        return false;
+    }
     let is_one_case = word.iter().all(u8::is_ascii_uppercase) || word.iter().all(u8::is_ascii_lowercase);
     let is_title = !is_one_case && !word.eq_ignore_ascii_case(b"error");
-    named
-        && match rest.first() {
-            Some(b':') => is_one_case || is_title,
-            Some(b']' | b'>' | b')') => bracket,
-            Some(b' ' | b'\t' | b'|') => word.iter().all(u8::is_ascii_uppercase) || bracket,
-            _ => false,
-        }
+    match rest.first() {
+        Some(b':') => is_one_case || is_title,
+        Some(b']' | b'>' | b')') => bracket,
+        Some(b' ' | b'\t' | b'|') => word.iter().all(u8::is_ascii_uppercase) || bracket,
+        _ => false,
+    }
 }
 
 /// A request in the common log format, which has no details on other lines.

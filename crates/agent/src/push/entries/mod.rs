@@ -11,6 +11,7 @@ mod joiner;
 mod kinds;
 mod lines;
 mod transport;
+mod words;
 
 #[cfg(test)]
 mod corpus;

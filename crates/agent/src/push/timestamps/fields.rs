@@ -1,6 +1,8 @@
 //! Timestamps in fields of JSON objects and of logfmt lines.
 
-use memchr::memmem;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 
 use super::calendar::Calendar;
 use super::iso::date_time;
@@ -25,6 +27,11 @@ const FIELDS: [(&str, &str); 13] = [
     ("\"date\"", "date="),
 ];
 
+/// Searchers of the names: to make one takes longer than to search a line.
+static FINDERS: LazyLock<Vec<(Finder<'static>, Finder<'static>)>> = LazyLock::new(|| {
+    FIELDS.iter().map(|(quoted, plain)| (Finder::new(quoted), Finder::new(plain))).collect()
+});
+
 /// The names of the fields, for the reference.
 pub fn names() -> impl Iterator<Item = &'static str> {
     FIELDS.iter().map(|(quoted, _)| quoted.trim_matches('"'))
@@ -32,8 +39,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// The time in a field of a JSON object.
 pub fn in_object(calendar: &Calendar, text: &[u8]) -> Option<i64> {
-    FIELDS.iter().find_map(|(key, _)| {
-        let rest = text[memmem::find(text, key.as_bytes())? + key.len()..].trim_ascii_start();
+    FINDERS.iter().find_map(|(key, _)| {
+        let rest = text[key.find(text)? + key.needle().len()..].trim_ascii_start();
         value(calendar, rest.strip_prefix(b":")?.trim_ascii_start())
     })
 }
@@ -41,10 +48,10 @@ pub fn in_object(calendar: &Calendar, text: &[u8]) -> Option<i64> {
 /// The time in a field of a logfmt line.
 pub fn in_logfmt(calendar: &Calendar, text: &[u8]) -> Option<i64> {
     memchr::memchr(b'=', text)?;
-    FIELDS.iter().find_map(|(_, key)| {
-        let at = memmem::find(text, key.as_bytes())?;
+    FINDERS.iter().find_map(|(_, key)| {
+        let at = key.find(text)?;
         let is_name = at == 0 || text[at - 1] == b' ';
-        is_name.then(|| value(calendar, text[at + key.len()..].trim_ascii_start()))?
+        is_name.then(|| value(calendar, text[at + key.needle().len()..].trim_ascii_start()))?
     })
 }
 

@@ -15,8 +15,44 @@ pub struct TimeFormat {
     pub examples: &'static [&'static str],
     /// What else is to be known about it.
     pub note: &'static str,
+    /// Which bytes begin a line in it: others are not read.
+    pub(super) first: First,
     /// Reads the time of a line that does not begin with a brace.
     pub(super) read: fn(&Calendar, &[u8]) -> Option<i64>,
+}
+
+/// Kinds of first bytes, as a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct First(u8);
+
+impl First {
+    const BRACKET: Self = Self(1);
+    /// Digits, also in brackets.
+    const DIGITS: Self = Self(2 | Self::BRACKET.0);
+    const LETTERS: Self = Self(4);
+    /// `<` before the priority of syslog.
+    const PRIORITY: Self = Self(8);
+    const ANY: Self = Self(u8::MAX);
+
+    const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The kind of a byte.
+    pub fn of(byte: u8) -> Self {
+        match byte {
+            b'[' => Self::BRACKET,
+            b'0'..=b'9' => Self(2),
+            b'a'..=b'z' | b'A'..=b'Z' => Self::LETTERS,
+            b'<' => Self::PRIORITY,
+            _ => Self(16),
+        }
+    }
+
+    /// Whether a byte of this kind is in the set.
+    pub fn has(self, kind: Self) -> bool {
+        self.0 & kind.0 != 0
+    }
 }
 
 /// All formats.
@@ -25,18 +61,21 @@ pub static FORMATS: &[TimeFormat] = &[
         name: "RFC 3339, ISO 8601",
         examples: &["2026-01-14T06:01:43.123+01:00", "2026-01-14 06:01:43,123", "[2026/01/14 06:01:43]"],
         note: "with or without brackets, fraction and zone",
+        first: First::DIGITS,
         read: |calendar, text| date_time(calendar, text.strip_prefix(b"[").unwrap_or(text)),
     },
     TimeFormat {
         name: "common and combined log format",
         examples: &["192.0.2.1 - - [14/Jan/2026:06:01:43 +0000] \"GET / HTTP/1.1\" 200 5"],
         note: "anywhere in the first 512 bytes",
+        first: First::ANY,
         read: common_log,
     },
     TimeFormat {
         name: "ISO 8601, basic",
         examples: &["20260114T060143Z", "20260114 06:01:43.123"],
         note: "",
+        first: First::DIGITS,
         read: basic,
     },
     TimeFormat {
@@ -45,6 +84,7 @@ pub static FORMATS: &[TimeFormat] = &[
         note: "10 digits are seconds, 13 milliseconds, 16 microseconds, 19 nanoseconds; a space, a comma, a \
                tab, a bar, a colon or a bracket must follow, and the time must be within ten years before \
                now and a day after now",
+        first: First::DIGITS,
         read: leading_epoch,
     },
     TimeFormat {
@@ -57,42 +97,49 @@ pub static FORMATS: &[TimeFormat] = &[
         ],
         note: "the day is first; the month is first if the second number is above 12, or if the date would \
                otherwise be in the future",
+        first: First::DIGITS,
         read: day_first,
     },
     TimeFormat {
         name: "day, name of the month, year",
         examples: &["14-Jan-2026 06:01:43.123", "14 Jan 2026 06:01:43", "Wed, 14 Jan 2026 06:01:43 +0000"],
         note: "Tomcat, Oracle, RFC 2822",
+        first: First::DIGITS.or(First::LETTERS),
         read: named_month,
     },
     TimeFormat {
         name: "RFC 5424",
         examples: &["<165>1 2026-01-14T06:01:43.003Z host app 12 - - text"],
         note: "",
+        first: First::PRIORITY,
         read: rfc5424,
     },
     TimeFormat {
         name: "syslog, RFC 3164",
         examples: &["Jan 14 06:01:43 host app[12]: text", "<13>Jan 14 06:01:43 host"],
         note: "the year is the latest that is not in the future",
+        first: First::LETTERS.or(First::PRIORITY),
         read: syslog,
     },
     TimeFormat {
         name: "java.util.logging",
         examples: &["Jan 14, 2026 6:01:43 AM com.example.Main run"],
         note: "",
+        first: First::LETTERS,
         read: java_logging,
     },
     TimeFormat {
         name: "C library, Apache's errors",
         examples: &["Wed Jan 14 06:01:43 2026", "[Wed Jan 14 06:01:43.123 2026] [error]"],
         note: "",
+        first: First::ANY,
         read: c_library,
     },
     TimeFormat {
         name: "klog, glog",
         examples: &["I0114 06:01:43.123456   12 main.go:7] text", "W20260114 06:01:43.123456"],
         note: "the year is the latest that is not in the future",
+        first: First::LETTERS,
         read: klog,
     },
     TimeFormat {
@@ -103,19 +150,28 @@ pub static FORMATS: &[TimeFormat] = &[
             "I, [2026-01-14T06:01:43.1 #9]",
         ],
         note: "Python, Log4j, Ruby",
+        first: First::LETTERS.or(First::BRACKET),
         read: after_level,
     },
-    TimeFormat { name: "Redis", examples: &["1:M 14 Jan 2026 06:01:43.123 * text"], note: "", read: redis },
+    TimeFormat {
+        name: "Redis",
+        examples: &["1:M 14 Jan 2026 06:01:43.123 * text"],
+        note: "",
+        first: First::DIGITS,
+        read: redis,
+    },
     TimeFormat {
         name: "audit of Linux",
         examples: &["type=SYSCALL msg=audit(1768370503.250:12): text"],
         note: "",
+        first: First::LETTERS,
         read: audit,
     },
     TimeFormat {
         name: "logfmt",
         examples: &["level=info ts=2026-01-14T06:01:43.5Z msg=text"],
         note: "fields with the names below, in ISO 8601 or as seconds since 1970",
+        first: First::ANY,
         read: fields::in_logfmt,
     },
 ];
@@ -149,7 +205,7 @@ fn leading_epoch(calendar: &Calendar, text: &[u8]) -> Option<i64> {
     }
     let (ns, length) = epoch(text)?;
     let is_end = matches!(text.get(length), Some(b' ' | b',' | b'\t' | b'|' | b':' | b']'));
-    let is_plausible = calendar.is_past(ns) && ns >= calendar.now_ns.saturating_sub(AGE_MAX_NS);
+    let is_plausible = calendar.is_past(ns) && ns >= calendar.now_ns().saturating_sub(AGE_MAX_NS);
     (is_end && is_plausible).then_some(ns)
 }
 

@@ -74,11 +74,9 @@ fn fraction(text: &[u8], at: usize) -> (i32, usize) {
         return (0, at);
     }
     let digits = text[at + 1..].iter().take_while(|b| b.is_ascii_digit()).count();
-    let mut nanos = 0i32;
-    for n in 0..9 {
-        let digit = if n < digits { i32::from(text[at + 1 + n] - b'0') } else { 0 };
-        nanos = nanos * 10 + digit;
-    }
+    let read = &text[at + 1..at + 1 + digits.min(9)];
+    let number = read.iter().fold(0, |number, digit| number * 10 + i32::from(digit - b'0'));
+    let nanos = number * 10i32.pow(9 - read.len() as u32);
     (nanos, at + if digits > 0 { 1 + digits } else { 0 })
 }
 
