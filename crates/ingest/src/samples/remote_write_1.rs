@@ -228,3 +228,64 @@ fn count_samples(mut message: Reader<'_>) -> Result<u64, Error> {
     }
     Ok(count)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads the fields of a sample one by one.
+    fn fields(message: &[u8]) -> Option<(u64, i64)> {
+        let (mut reader, mut bits, mut time_ms) = (Reader::new(message), 0, 0);
+        while let Some(key) = reader.key().ok()? {
+            match key {
+                (1, Wire::Fixed64) => bits = reader.fixed64().ok()?,
+                (2, Wire::Varint) => time_ms = reader.varint().ok()? as i64,
+                (_, wire) => reader.skip(wire).ok()?,
+            }
+        }
+        Some((bits, time_ms))
+    }
+
+    #[test]
+    fn usual_samples_are_read_as_their_fields_are() {
+        let mut usual = 0;
+        for time_ms in [0, 1, -1, (1 << 35) - 1, 1 << 35, 1_795_132_800_123, (1 << 42) - 1, 1 << 42, i64::MIN]
+        {
+            for value in [0.0, -0.0, 1.5, f64::NAN] {
+                let mut message = Vec::new();
+                sandur_protobuf::prometheus::sample(&mut message, time_ms, value);
+                let message = &message[2..];
+                let read = usual_sample(message);
+                assert_eq!(read.is_some(), (1 << 35..1 << 42).contains(&time_ms), "{time_ms}");
+                for at in 0..message.len() {
+                    for byte in [0, 0x01, 0x09, 0x10, 0x7F, 0x80, 0xFF] {
+                        let mut changed = message.to_vec();
+                        changed[at] = byte;
+                        for changed in [&changed[..], &changed[..at], &[&changed[..], b"\x10\x01"].concat()] {
+                            if let Some(read) = usual_sample(changed) {
+                                usual += 1;
+                                assert_eq!(fields(changed), Some(read), "{changed:?}");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        assert!(usual > 500, "{usual}");
+    }
+
+    #[test]
+    fn labels_after_samples_are_noticed() {
+        let mut series = Vec::new();
+        for time_ms in [0, 5, 1_795_132_800_123] {
+            sandur_protobuf::prometheus::sample(&mut series, time_ms, 1.5);
+        }
+        assert_eq!(has_labels(Reader::new(&series)), Ok(false));
+        assert_eq!(has_labels(Reader::new(b"")), Ok(false));
+        let with_label = [&series[..], b"\x0a\x00"].concat();
+        assert_eq!(has_labels(Reader::new(&with_label)), Ok(true));
+        let between = [&with_label[..], &series].concat();
+        assert_eq!(has_labels(Reader::new(&between)), Ok(true));
+        assert!(has_labels(Reader::new(&series[..series.len() - 1])).is_err());
+    }
+}

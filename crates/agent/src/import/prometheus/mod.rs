@@ -149,7 +149,7 @@ fn metas(found: Vec<Found>, sink: &mut dyn Sink) -> Vec<(BlockMeta, Found)> {
     let (mut metas, mut found) = (Vec::with_capacity(found.len()), found.into_iter().peekable());
     loop {
         while let Some(next) = found.peek() {
-            let size = next.files.known_size(META);
+            let size = next.files.size_at_most(META);
             let is_full = requested.len() >= META_REQUESTS_MAX || bytes + size > SMALL_BYTES_MAX;
             if is_full && !requested.is_empty() {
                 break;
@@ -161,7 +161,7 @@ fn metas(found: Vec<Found>, sink: &mut dyn Sink) -> Vec<(BlockMeta, Found)> {
         if sink.is_closed() || one.files.is_lost() {
             return metas;
         }
-        bytes -= one.files.known_size(META);
+        bytes -= one.files.size_at_most(META);
         let meta = reading.wait().and_then(|json| BlockMeta::decode(&json).map_err(|e| e.to_string()));
         match meta {
             Ok(meta) => metas.push((meta, one)),

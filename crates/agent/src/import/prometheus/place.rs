@@ -96,10 +96,10 @@ impl Files {
         }
     }
 
-    /// The size of a file, as far as it is known without asking for it.
-    pub fn known_size(&self, name: &str) -> u64 {
+    /// The size of a small file, or the largest if it is not known.
+    pub fn size_at_most(&self, name: &str) -> u64 {
         match self {
-            Self::Folder(_) => 0,
+            Self::Folder(_) => SMALL_BYTES_MAX,
             Self::Bucket(objects) => objects.size(name).unwrap_or_default(),
         }
     }

@@ -78,8 +78,7 @@ async fn read(env: &Env, place: Place, with_marked: bool) -> Passed {
     let passed = Arc::new(Mutex::new(Passed::default()));
     let to = Arc::clone(&passed);
     env.run_blocking(move || blocks.read(&mut *to.lock().unwrap())).await;
-    let passed = passed.lock().unwrap().clone();
-    passed
+    passed.lock().unwrap().clone()
 }
 
 /// A bucket with the blocks below `tenant/`, and what else is in buckets of Thanos and Mimir.
