@@ -58,7 +58,8 @@ const FORMATS: &[Format] = &[
         format!("2026-11-19T{}.000123+01:00 web-1 app[{}]: {}", clock(n), n % 999, text(n))
     }),
     ("combined log", |n| {
-        format!("192.0.2.1 - - [19/Nov/2026:{} +0000] \"GET /{n} HTTP/1.1\" 200 512 \"-\" \"-\"", clock(n))
+        let clock = clock(n);
+        format!("192.0.2.1 - - [19/Nov/2026:{clock} +0000] \"GET /{n} HTTP/1.1\" 200 512 \"-\" \"-\"")
     }),
     ("klog", |n| format!("I1119 {}.123456   12 main.go:7] {}", clock(n), text(n))),
     ("logfmt", |n| format!("level=info ts=2026-11-19T{}.5Z msg=\"{}\"", clock(n), text(n))),
@@ -70,7 +71,7 @@ fn main() {
     for (name, line) in FORMATS.iter().filter(|(name, _)| wanted.as_deref().is_none_or(|one| one == *name)) {
         let mut input = String::new();
         (0..lines).for_each(|n| writeln!(input, "{}", line(n)).unwrap());
-        // The kernel counts processor time in steps of some milliseconds, so all rounds are measured together.
+        // The kernel counts processor time in steps of milliseconds, so all rounds are measured at once.
         let mut took = 0;
         let (mut entries, mut undated) = (0, 0);
         for _ in 0..ROUNDS {

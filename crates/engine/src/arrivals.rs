@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(arrivals.rows(), 7);
     }
 
-    /// Goal: series of old samples that are counted at once have the versions of their rows counted one by one.
+    /// Goal: series that are counted at once have the versions of their rows counted one by one.
     #[test]
     fn rows_of_long_series_are_counted_as_single_rows_are() {
         let series: Vec<i64> = (-3_000..3_000).map(|n| n * 15).collect();
