@@ -67,6 +67,14 @@ enum RunningWhen {
     Writes(PathBuf),
 }
 
+/// The bucket of the documentation that has blocks of Prometheus.
+const BLOCKS: &str = "s3://thanos?region=eu-west-1";
+
+/// The folder that stands in for a bucket.
+fn bucket_of(url: &str) -> String {
+    format!("buckets/{}", url.bytes().map(|byte| format!("{byte:x}")).collect::<String>())
+}
+
 impl Place {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -88,7 +96,9 @@ impl Place {
         let block = root().join("crates/tsdb/tests/fixtures/blocks/deleted");
         for name in ["meta.json", "index", "tombstones", "chunks/000001"] {
             let bytes = fs::read(block.join(name)).unwrap();
-            write(&format!("var/lib/prometheus/01KAQ5Y7Z3M9N8P7Q6R5S4T3V2/{name}"), &bytes);
+            for folder in ["var/lib/prometheus", &bucket_of(BLOCKS)] {
+                write(&format!("{folder}/01KAQ5Y7Z3M9N8P7Q6R5S4T3V2/{name}"), &bytes);
+            }
         }
         let key = KeyPair::generate().unwrap();
         let certificate =
@@ -219,10 +229,7 @@ impl Place {
             path.to_str().unwrap().to_owned()
         };
         if word.starts_with("s3://") {
-            return below(&format!(
-                "buckets/{}",
-                word.bytes().map(|byte| format!("{byte:x}")).collect::<String>()
-            ));
+            return below(&bucket_of(word));
         }
         if let Some(rest) = word.strip_prefix("http://") {
             let path = rest.find('/').map_or("", |at| &rest[at..]);
