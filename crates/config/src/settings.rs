@@ -47,6 +47,8 @@ pub struct Settings {
     pub scrape_config: String,
     /// Files and folders of rules; empty: none.
     pub rules: Vec<String>,
+    /// Evaluates the built-in rules about this server, over its own metrics.
+    pub self_rules: bool,
     /// URLs of Alertmanagers.
     pub alertmanager_url: Vec<String>,
     /// Evaluation of rules.
@@ -502,6 +504,7 @@ impl Default for Settings {
             scrape: Vec::new(),
             scrape_config: String::new(),
             rules: Vec::new(),
+            self_rules: false,
             alertmanager_url: Vec::new(),
             ruler: Ruler::default(),
             notify: Notify::default(),

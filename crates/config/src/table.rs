@@ -101,6 +101,12 @@ pub static OPTIONS: &[OptionSpec] = &[
         |s| Slot::List(&mut s.rules),
     ),
     option(
+        "self_rules",
+        "Evaluate the built-in alerts about this server (packaging/alerts.yml) for the tenant ruler.tenant, \
+         and store its own metrics for them each scrape_interval, as those of the job sandur (docs/rules.md).",
+        |s| Slot::Switch(&mut s.self_rules),
+    ),
+    option(
         "alertmanager_url",
         "URLs of the Alertmanagers that alerts are sent to. A user and a password in the URL are sent as \
          basic authentication. Empty: alerts are only shown and stored.",

@@ -64,6 +64,7 @@ pub use connection::Served;
 pub use failed_request::Failure;
 pub use gate::Gate;
 pub use host::OwnNames;
+pub use operations::metrics::metrics_page;
 pub use operations::without_secrets;
 pub use params::timestamp;
 pub use reference::http_api_page;

@@ -102,6 +102,12 @@ pub fn check(settings: &Settings) -> Result<(), Failed> {
     Ok(())
 }
 
+/// The address that others use for this process, which listens on `bound`, and the name of the machine.
+pub fn own_address(settings: &Settings, bound: SocketAddr) -> Result<(String, String), Failed> {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    Ok((advertised(settings, bound, &host)?, host))
+}
+
 /// The address that others use for a process that listens on `bound`.
 pub fn advertised(settings: &Settings, bound: SocketAddr, host: &str) -> Result<String, Failed> {
     let wanted = &settings.cluster.advertise_address;

@@ -1,7 +1,7 @@
 //! `metrics`: all metrics of the process.
 
 use axum::extract::State;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 
 use crate::app::{App, AppState};
@@ -23,10 +23,16 @@ pub static ROUTE: Route = Route {
 
 async fn metrics(State(app): State<App>, headers: HeaderMap) -> Response {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
-    let (exposition, escaping) = accepted(accept.unwrap_or_default());
-    observe(&app);
+    let (content_type, page) = metrics_page(&app, accept.unwrap_or_default());
+    reply::with_type(content_type, page.into())
+}
+
+/// The metrics in the format that an `Accept` header chooses, with their content type.
+pub fn metrics_page(app: &App, accept: &str) -> (HeaderValue, String) {
+    let (exposition, escaping) = accepted(accept);
+    observe(app);
     // All names are legacy names, which no escaping changes.
-    reply::with_type(exposition.content_type(escaping), exposition.page(&app.registry).into())
+    (exposition.content_type(escaping), exposition.page(&app.registry))
 }
 
 /// Updates gauges.

@@ -28,7 +28,7 @@ use sandur_terminal::Failed;
 
 use crate::block_cache::{self, CacheMemory};
 use crate::memory::Shares;
-use crate::node_identity::{NodeIdentity, advertised};
+use crate::node_identity::{NodeIdentity, own_address};
 use crate::roles::gossip::{self, Gossip};
 use crate::roles::peers::PeerCalls;
 use crate::roles::retention::Kept;
@@ -85,8 +85,7 @@ pub async fn open_over(
     };
     let has_bucket = matches!(store.kind(), StoreKind::Bucket);
     let identity = NodeIdentity::of(env, settings, store.kind())?;
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let (listens_on, address) = (address.ip(), advertised(settings, address, &host)?);
+    let (listens_on, (address, host)) = (address.ip(), own_address(settings, address)?);
     let cache = block_cache::open(
         env,
         &settings.cache,
@@ -100,7 +99,7 @@ pub async fn open_over(
         id: identity.id.clone(),
         zone: settings.cluster.zone.clone(),
         // A node without files cannot take over rules of files.
-        roles: match settings.rules.is_empty() {
+        roles: match settings.rules.is_empty() && !settings.self_rules {
             true => settings.cluster.roles,
             false => settings.cluster.roles.with(Role::RuleFiles),
         },

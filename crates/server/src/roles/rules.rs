@@ -49,19 +49,32 @@ pub fn configured(settings: &Settings) -> Result<Option<Configured>, Failed> {
     let labels = of.external_labels.iter().map(pair).collect::<Result<_, _>>()?;
     let sources = settings.rules.iter().map(|text| Source::parse(text)).collect();
     let destinations = Destinations::of(settings)?;
-    let (has_stored, built_in) = (true, Vec::new());
+    let has_stored = true;
+    let built_in = if settings.self_rules { about_this_server(settings)? } else { Vec::new() };
     Ok(Some(Configured { tenant, has_stored, built_in, sources, labels, destinations }))
+}
+
+/// The rules about this server, which read its own metrics.
+fn about_this_server(settings: &Settings) -> Result<Vec<GroupSpec>, Failed> {
+    if settings.ruler.tenant != settings.scrape_tenant {
+        return Err(Failed::new(
+            "self_rules: ruler.tenant and scrape_tenant are different, so that the rules would not see the \
+             metrics; set both to the same tenant",
+        ));
+    }
+    built_in("sandur.yml", include_str!("../../../../packaging/alerts.yml"))
+}
+
+fn built_in(name: &str, text: &str) -> Result<Vec<GroupSpec>, Failed> {
+    read(text, &name.into(), ReadOptions::default()).map_err(|error| Failed::new(error.to_string()))
 }
 
 /// Starts the evaluation of the rules in a text, without Alertmanagers.
 pub fn start_text(app: &App, text: &str, address: SocketAddr) -> Result<Option<Task<()>>, Failed> {
-    let name = "demo.yml".into();
-    let built_in =
-        read(text, &name, ReadOptions::default()).map_err(|error| Failed::new(error.to_string()))?;
     let configured = Configured {
         tenant: TenantId::default_tenant(),
         has_stored: false,
-        built_in,
+        built_in: built_in("demo.yml", text)?,
         sources: Vec::new(),
         labels: Vec::new(),
         destinations: Destinations::none()?,

@@ -2,6 +2,7 @@
 //! samples.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus_client::registry::Registry;
@@ -9,24 +10,28 @@ use reqwest::header;
 use sandur_base::{BoxFuture, small_file};
 use sandur_cli::client::Client;
 use sandur_config::Settings;
-use sandur_http::App;
 use sandur_http::scrape_state::{DiscoveryShown, ScrapeState, TargetHealth, TargetShown};
+use sandur_http::{App, metrics_page};
 use sandur_memory::{MemoryBudget, Reservation};
 use sandur_model::{Labels, SampleBatch, TenantId};
 use sandur_runtime::{Env, Task};
 use sandur_scrape::{
-    Auth, Board, DiscoveryMetrics, DiscoveryStatus, Fetch, FetchRequest, Fetched, Health, ScrapeFile,
-    Scraper, Sink, TargetStatus, Tls, short_of,
+    Auth, Board, DiscoveryMetrics, DiscoveryStatus, Fetch, FetchRequest, Fetched, Health, JobConfig,
+    ScrapeFile, Scraper, Sink, TargetGroup, TargetStatus, Tls, short_of,
 };
 use sandur_service::Writes;
 use sandur_terminal::Failed;
 
+use crate::node_identity::own_address;
+
+/// The job of `self_rules`.
+const OWN_JOB: &str = "sandur";
 /// Maximum size of a configuration file.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// The configured targets; `None` if there are none.
 pub fn file(settings: &Settings) -> Result<Option<(ScrapeFile, TenantId)>, Failed> {
-    if settings.scrape.is_empty() && settings.scrape_config.is_empty() {
+    if settings.scrape.is_empty() && settings.scrape_config.is_empty() && !settings.self_rules {
         return Ok(None);
     }
     let tenant = TenantId::new(&settings.scrape_tenant)
@@ -53,23 +58,42 @@ pub fn metrics(registry: &mut Registry) -> DiscoveryMetrics {
     metrics
 }
 
-/// Starts scraping the configured targets.
+/// Starts scraping the configured targets and, with `self_rules`, this process, which listens on `bound`.
 pub fn start(
     app: &App,
     scraped: Option<(ScrapeFile, TenantId)>,
-    metrics: DiscoveryMetrics,
-) -> Option<Task<()>> {
-    scraped.map(|(file, tenant)| run(app, file, tenant, metrics))
+    (metrics, bound): (DiscoveryMetrics, SocketAddr),
+) -> Result<Option<Task<()>>, Failed> {
+    let Some((mut file, tenant)) = scraped else { return Ok(None) };
+    let (own, _) = own_address(&app.settings, bound)?;
+    let itself = app.settings.self_rules.then_some(own);
+    if let Some(own) = &itself {
+        let itself = TargetGroup { targets: vec![own.clone()], ..TargetGroup::default() };
+        // The timeout has no effect: there is no request.
+        let interval = app.settings.scrape_interval;
+        let job = JobConfig::new(OWN_JOB.to_owned(), interval, interval);
+        file.jobs.push(JobConfig { groups: vec![itself], ..job });
+    }
+    Ok(Some(run(app, (file, itself), tenant, metrics)))
 }
 
-/// Starts scraping for a tenant.
-pub fn run(app: &App, file: ScrapeFile, tenant: TenantId, metrics: DiscoveryMetrics) -> Task<()> {
+/// Starts scraping for a tenant. `own` is the address of this process, if it is a target.
+pub fn run(
+    app: &App,
+    (file, own): (ScrapeFile, Option<String>),
+    tenant: TenantId,
+    metrics: DiscoveryMetrics,
+) -> Task<()> {
     let budget = app.writes.memory().budget();
     let board = Arc::new(Board::default());
     let scraper = Scraper {
         env: app.env.clone(),
         tenant,
-        fetch: Arc::new(Http { env: app.env.clone(), clients: Mutex::default() }),
+        fetch: Arc::new(Http {
+            env: app.env.clone(),
+            clients: Mutex::default(),
+            own: own.map(|own| (format!("http://{own}/metrics"), app.clone())),
+        }),
         sink: Arc::new(Own(app.writes.clone())),
         board: Arc::clone(&board),
         // Half, so that the other half is left for pushes.
@@ -145,6 +169,8 @@ impl Sink for Own {
 struct Http {
     env: Env,
     clients: Mutex<HashMap<Tls, reqwest::Client>>,
+    /// The URL of this process, which needs no request: it may demand credentials or TLS.
+    own: Option<(String, App)>,
 }
 
 impl Http {
@@ -212,9 +238,20 @@ impl Http {
     }
 }
 
+/// The metrics of this process.
+fn own_page(app: &App, request: &FetchRequest<'_>) -> Result<Fetched, String> {
+    let (content_type, page) = metrics_page(app, request.accept);
+    let memory = reserve(request.memory, page.len() as u64)?;
+    let content_type = content_type.to_str().unwrap_or_default().to_owned();
+    Ok(Fetched { content_type, body: page.into_bytes(), memory })
+}
+
 impl Fetch for Http {
     fn fetch<'a>(&'a self, request: FetchRequest<'a>) -> BoxFuture<'a, Result<Fetched, String>> {
-        Box::pin(self.get(request))
+        match &self.own {
+            Some((url, app)) if url == request.url => Box::pin(std::future::ready(own_page(app, &request))),
+            _ => Box::pin(self.get(request)),
+        }
     }
 }
 

@@ -189,7 +189,7 @@ impl Server {
         let shipper = logs.map(|logs| Shipper::start(&app, logs, own_tenant));
         let mut background =
             vec![following, deltas, env.spawn("rules of Graphite's", graphite.follow(env.clone()))];
-        background.extend(scrape::start(&app, scraped, found));
+        background.extend(scrape::start(&app, scraped, (found, address))?);
         let owners: Arc<dyn Ownership> = Arc::new(EngineOwnership(engine));
         background.extend(rules::start(&app, ruled, (rule_metrics, Some(owners)), address));
         let credentials = authority.map(|authority| env.spawn("credentials", authority.follow()));
@@ -205,7 +205,7 @@ impl Server {
 
     /// Scrapes for the default tenant until the task is dropped, in addition to the configured targets.
     pub fn scrape(&self, file: ScrapeFile) -> Task<()> {
-        scrape::run(&self.app, file, TenantId::default_tenant(), Default::default())
+        scrape::run(&self.app, (file, None), TenantId::default_tenant(), Default::default())
     }
 
     /// Evaluates the rules in a text until the task is dropped.

@@ -60,6 +60,7 @@ mod rules_owners;
 mod rules_replay;
 mod running_everywhere;
 mod scrape;
+mod self_rules;
 mod series_differences;
 mod slow_queries;
 mod tail_load;
