@@ -101,6 +101,9 @@ async fn gateway(
     }
 }
 
+/// How far ahead of the clock samples of a group may be: pushes within one millisecond get consecutive ones.
+const AHEAD_MS: i64 = 10_000;
+
 /// A request for a group.
 struct Asked<'r> {
     app: &'r App,
@@ -128,7 +131,7 @@ impl Asked<'_> {
         let context = app.queries.samples_context(tenant, None);
         let now_ms = app.env.now_ns() / MILLISECOND_NS;
         let lookback = i64::try_from(app.settings.query.lookback_delta.as_millis()).unwrap_or(i64::MAX);
-        let within = (now_ms.saturating_sub(lookback).saturating_add(1), now_ms);
+        let within = (now_ms.saturating_sub(lookback).saturating_add(1), now_ms.saturating_add(AHEAD_MS));
         let finding = group::find(app.queries.stored_samples(), &context, labels, within);
         let group = context.in_time(finding).await.and_then(|found| found)?;
         let now_ms = group.last_ms.map_or(now_ms, |last| now_ms.max(last.saturating_add(1)));
