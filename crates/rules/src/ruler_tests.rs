@@ -21,6 +21,7 @@ use crate::ownership::{Lease, Owners};
 use crate::restore::Tolerance;
 use crate::rule::Common;
 use crate::rulers::Rulers;
+use crate::schedule::Schedule;
 use crate::shared_ownership::SharedOwnership;
 use crate::shown::{GroupShown, RulesShown};
 use crate::spec::Language;
@@ -126,11 +127,20 @@ const START: i64 = 1_700_000_000;
 
 impl Bench {
     fn new() -> Self {
-        let env = Env::simulated(1, START * 1_000_000_000);
+        Self::of(Arc::new(tempfile::tempdir().unwrap()))
+    }
+
+    /// The clock begins half an interval before an evaluation of the group `g` of `a.yml`: its phase depends
+    /// on the name of the folder, which is another one in each run.
+    fn of(directory: Arc<tempfile::TempDir>) -> Self {
+        let path = directory.path().join("a.yml").display().to_string();
+        let schedule = Schedule::new(&path, "g", Duration::from_secs(60));
+        let start = schedule.before(Instant::of_seconds(START)).plus(Duration::from_secs(30));
+        let env = Env::simulated(1, start.ns());
         Self {
             data: Arc::new(MemoryData::new(env.clone())),
             env,
-            directory: Arc::new(tempfile::tempdir().unwrap()),
+            directory,
             receiver: Arc::default(),
             metrics: RuleMetrics::default(),
             shown: RulesShown::default(),
@@ -513,7 +523,7 @@ async fn rules_with_too_many_series_or_equal_labels_fail() {
     );
     for n in 0..1_001 {
         let labels = Labels::from_pairs([("__name__", "m"), ("n", &n.to_string())]);
-        bench.data.add(&labels, START * 1_000, Number::Float(f64::from(n)));
+        bench.data.add(&labels, bench.env.now_ns() / 1_000_000, Number::Float(f64::from(n)));
     }
     bench.start();
     bench.pass(61).await;
@@ -529,10 +539,9 @@ async fn rules_with_too_many_series_or_equal_labels_fail() {
 
 #[tokio::test(start_paused = true)]
 async fn two_runs_of_the_same_course_are_equal() {
-    // The phase of a group depends on the path of its file.
     let directory = Arc::new(tempfile::tempdir().unwrap());
     let course = || async {
-        let mut bench = Bench { directory: Arc::clone(&directory), ..Bench::new() };
+        let mut bench = Bench::of(Arc::clone(&directory));
         bench.write(
             "a.yml",
             "groups:\n- name: g\n  interval: 20s\n  rules:\n  - {record: r, expr: 'a > 1'}\n  \
@@ -627,6 +636,10 @@ async fn alerts_that_wait_are_withdrawn_with_their_own_shard_only() {
     let change = Change { tenant: &tenant, language: Language::Promql, namespace: "n", from_previous: false };
     let text = "name: g\ninterval: 10s\nrules:\n- {alert: y, expr: 'a > 1'}\n".to_owned();
     stored.set_group(change, text, &sandur_model::Limits::default()).await.unwrap();
+    // The group is not evaluated in the first second.
+    let now = Instant::of_ns(bench.env.now_ns());
+    let next = Schedule::new("n", "g", Duration::from_secs(10)).first(now);
+    bench.env.sleep(next.since(now) + Duration::from_secs(1)).await;
     let of_stored =
         Ruler { ownership: Some(shared.part()), stored: Some(stored.clone()), is_new: true, ..make() };
     let _stored = bench.env.spawn("ruler", of_stored.run(stop.signal()));
