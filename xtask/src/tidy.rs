@@ -70,7 +70,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "offline",
-        &["base", "runtime", "model", "format", "store", "catalog", "backup", "rules", "cli", "terminal"],
+        &[
+            "base", "runtime", "model", "protobuf", "format", "store", "catalog", "backup", "query", "rules",
+            "cli", "terminal",
+        ],
     ),
     ("config", &["base", "runtime", "model", "store", "logql", "promql", "terminal"]),
     (

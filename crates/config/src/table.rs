@@ -102,8 +102,9 @@ pub static OPTIONS: &[OptionSpec] = &[
     ),
     option(
         "self_rules",
-        "Evaluate the built-in alerts about this server (packaging/alerts.yml) for the tenant ruler.tenant, \
-         and store its own metrics for them each scrape_interval, as those of the job sandur (docs/rules.md).",
+        "Evaluate the built-in alerts about this server (packaging/alerts.yml) for the tenant ruler.tenant. \
+         Each scrape_interval its own metrics are stored for them, as those of the job sandur \
+         (docs/rules.md).",
         |s| Slot::Switch(&mut s.self_rules),
     ),
     option(

@@ -2,7 +2,8 @@
 //!
 //! **What it is.** `inspect` shows objects of a store, `check` verifies all of them, `repair` restores a
 //! damaged catalog, `backup` copies a store and `restore` makes a store of such a copy. `rules` checks rule
-//! files, runs their tests and replays them over the history of a server, and `silences` changes the silences of a server.
+//! files, runs their tests and replays them over the history of a server. `silences` changes the silences
+//! of a server.
 //!
 //! **What it is not.** It runs no engine: it reads the byte layouts of `sandur_format` and the catalog of
 //! `sandur_catalog`.

@@ -12,8 +12,8 @@ pub const CATCH_UP_MAX: u64 = 100;
 
 /// The evaluations that decide whether a group is slow.
 const RECENT: usize = 7;
-/// How many of them take an interval or more in a slow group; and more than half of them do. A process that is
-/// stopped two times in a row is not slow.
+/// How many of them take an interval or more in a slow group; and more than half of them do. A process that
+/// is stopped two times in a row is not slow.
 const SLOW_MIN: usize = 3;
 
 /// The pace of a group.

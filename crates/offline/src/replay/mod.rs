@@ -1,8 +1,8 @@
 //! `sandur rules replay`: evaluates rules over the history of a server.
 //!
-//! Each expression is asked as an instant query at each time of the schedule of its group, so that the answers
-//! are those that the rule would have had. Alerts that fire and end are printed as they are found. What is
-//! recorded is only counted, or stored with `--write`.
+//! Each expression is asked as an instant query at each time of the schedule of its group, so that the
+//! answers are those that the rule would have had. Alerts that fire and end are printed as they are found.
+//! What is recorded is only counted, or stored with `--write`.
 //!
 //! **Invariant.** The exit code says whether every evaluation succeeded.
 

@@ -46,6 +46,14 @@ pub fn file(settings: &Settings) -> Result<Option<(ScrapeFile, TenantId)>, Faile
         for warning in &file.warnings {
             tracing::warn!(path, "{warning}");
         }
+        let others: Vec<String> = scraped.jobs.iter().map(|job| job.name.clone()).collect();
+        let is_taken = |name: &String| others.contains(name) || (settings.self_rules && name == OWN_JOB);
+        if let Some(name) = file.jobs.iter().map(|job| &job.name).find(|name| is_taken(name)) {
+            let by = if others.contains(name) { "scrape" } else { "self_rules" };
+            return Err(Failed::new(format!(
+                "{path}: the job_name '{name}' is the one of the option {by}; give the job another name"
+            )));
+        }
         scraped.jobs.append(&mut file.jobs);
     }
     Ok(Some((scraped, tenant)))

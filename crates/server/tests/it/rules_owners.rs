@@ -106,6 +106,8 @@ fn the_other_server_takes_groups_over_without_a_gap() {
         assert_eq!(alerts, usize::from(evaluator == "two"), "g{n}");
     }
 
+    // An owner waits for `group_wait` before it tells a webhook.
+    soon(&one, "groups are told", || of_one.iter().all(|n| !keys(&told, n).is_empty()).then_some(()));
     one.kill();
     let killed = Instant::now();
     soon(&two, "all groups are taken over", || {

@@ -43,6 +43,21 @@ fn a_server_stores_its_metrics_and_evaluates_alerts_about_itself() {
 }
 
 #[test]
+fn jobs_of_options_and_files_have_different_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, file) = (folder.path().join("store"), folder.path().join("scrape.yml"));
+    let setup = || Setup::new(store.to_str().unwrap(), folder.path());
+    let config = format!("--scrape-config={}", file.display());
+    for (job, option) in [("scrape", "--scrape=127.0.0.1:1"), ("sandur", "--self-rules")] {
+        std::fs::write(&file, format!("scrape_configs:\n- job_name: {job}\n")).unwrap();
+        let log = setup().with(&[&config, option]).try_start().err().unwrap();
+        let named = option[2..].split('=').next().unwrap().replace('-', "_");
+        let told = format!("the job_name '{job}' is the one of the option {named}");
+        assert!(log.contains(&told), "{log}");
+    }
+}
+
+#[test]
 fn tenants_of_rules_and_scrapes_must_be_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
