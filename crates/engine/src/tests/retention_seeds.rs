@@ -16,7 +16,7 @@ use super::*;
 use crate::Retention;
 
 const STREAMS: [&str; 4] = ["s0", "s1", "s2", "s3"];
-const ROUNDS: usize = 30;
+const ROUNDS: usize = 20;
 
 /// Rows by signal, stream and time, with whether they may be removed.
 type Model = BTreeMap<(&'static str, i64), RowState>;
@@ -286,5 +286,5 @@ fn rows_are_removed_only_when_their_period_was_over() {
 #[test]
 #[ignore = "takes minutes; `cargo xtask nightly` runs it"]
 fn rows_are_never_removed_before_their_period_is_over() {
-    play_all(0..60);
+    play_all(0..90);
 }
