@@ -2,24 +2,19 @@
 
 use std::collections::HashMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use sandur_base::small_file;
 use sandur_cli::client::{self, Client};
 use sandur_cli::outcome::written;
-use sandur_rules::file::{ReadOptions, read};
-use sandur_rules::{GroupSpec, Source, list_files, unit_tests};
+use sandur_rules::file::ReadOptions;
+use sandur_rules::{GroupSpec, Source, list_files, read_file, unit_tests};
 use sandur_runtime::Env;
 use sandur_terminal::Failed;
 use serde::{Deserialize, Serialize};
 
 use crate::replay;
-
-/// The largest rule file.
-const FILE_BYTES_MAX: u64 = 16 << 20;
 
 const RULE_FILES: &str =
     "Files, or folders with files that end with .yml, .yaml or .rules; logql:PATH for LogQL";
@@ -89,16 +84,9 @@ fn check(matches: &ArgMatches) -> Result<ExitCode, Failed> {
 }
 
 /// Checks a file and prints the result. Returns whether it is valid.
-fn check_file(path: &PathBuf, options: ReadOptions) -> bool {
-    let name: Arc<str> = path.display().to_string().into();
-    let text = match small_file::read_text(path, FILE_BYTES_MAX) {
-        Ok(text) => text,
-        Err(error) => {
-            println!("{name}: cannot be read: {error}");
-            return false;
-        }
-    };
-    match read(&text, &name, options) {
+fn check_file(path: &Path, options: ReadOptions) -> bool {
+    let name = path.display();
+    match read_file(path, options) {
         Ok(groups) => {
             let rules: usize = groups.iter().map(|group| group.rules.len()).sum();
             println!("{name}: valid, {rules} rules in {} groups", groups.len());
@@ -106,7 +94,7 @@ fn check_file(path: &PathBuf, options: ReadOptions) -> bool {
             true
         }
         Err(errors) => {
-            errors.0.iter().for_each(|error| println!("{name}:{}: {}", error.line, error.what));
+            errors.iter().for_each(|error| println!("{error}"));
             false
         }
     }
@@ -220,6 +208,8 @@ fn print_group(out: &mut impl Write, group: &Group) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use sandur_rules::file::read;
+
     use super::*;
 
     #[test]

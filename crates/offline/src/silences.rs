@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use sandur_base::units::parse_duration;
@@ -10,6 +9,7 @@ use sandur_cli::client::{self, Ask, Client, Method, Refusal};
 use sandur_cli::escape::escaped;
 use sandur_cli::moment::Zone;
 use sandur_cli::outcome::written;
+use sandur_rules::data::ns_of;
 use sandur_rules::silence::SilenceMatcher;
 use sandur_runtime::Env;
 use sandur_terminal::Failed;
@@ -131,10 +131,6 @@ async fn add(env: &Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let added: Added = serde_json::from_slice(&answer)
         .map_err(|error| Failed::new(format!("the server's answer cannot be read: {error}")))?;
     written(writeln!(std::io::stdout().lock(), "{}", escaped(&added.id)))
-}
-
-fn ns_of(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// A time as RFC 3339.

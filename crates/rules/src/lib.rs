@@ -75,5 +75,5 @@ pub use rulers::Rulers;
 pub use served::Served;
 pub use shared_ownership::SharedOwnership;
 pub use shown::{AlertShown, FileShown, GroupShown, RuleShown, RulesShown, ShownPart};
-pub use sources::{Most, Source, check as check_files, list as list_files};
+pub use sources::{Most, Source, check as check_files, list as list_files, read_file};
 pub use spec::{GroupSpec, Language, Pairs, RuleKind, RuleSpec};

@@ -16,7 +16,7 @@ use crate::shown::FileShown;
 use crate::spec::{GroupSpec, Language};
 
 /// The largest file.
-const FILE_BYTES_MAX: u64 = 16 << 20;
+pub(crate) const FILE_BYTES_MAX: u64 = 16 << 20;
 /// The most files, and the deepest folder below a named one.
 const FILES_MAX: usize = 10_000;
 const DEPTH_MAX: usize = 8;
@@ -205,6 +205,17 @@ fn checked(
         return Err(format!("{rules} rules with those of other files, at most {limit} (ruler.max_rules)"));
     }
     Ok(groups)
+}
+
+/// The groups of a file. Otherwise its errors: a line of text for each, which begins with the path and the
+/// line of the error. Blocks on file I/O.
+pub fn read_file(path: &Path, options: ReadOptions) -> Result<Vec<GroupSpec>, Vec<String>> {
+    let name: Arc<str> = path.display().to_string().into();
+    let text = small_file::read_text(path, FILE_BYTES_MAX)
+        .map_err(|error| vec![format!("{name}: cannot be read: {error}")])?;
+    file::read(&text, &name, options).map_err(|errors| {
+        errors.0.iter().map(|error| format!("{name}:{}: {}", error.line, error.what)).collect()
+    })
 }
 
 /// Reads and checks all files of the sources. Blocks on file I/O.

@@ -15,24 +15,21 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use indicatif::{ProgressBar, ProgressStyle};
-use sandur_base::small_file;
 use sandur_cli::client::{self, Client};
 use sandur_cli::escape::escaped;
 use sandur_cli::moment::{self, Window};
 use sandur_cli::outcome::written;
 use sandur_rules::alert::Alert;
 use sandur_rules::data::{Data, Instant};
-use sandur_rules::file::{ReadOptions, read};
+use sandur_rules::file::ReadOptions;
 use sandur_rules::replay::{Happened, Occurrence, Replay, Tally};
-use sandur_rules::{GroupSpec, Source, list_files};
+use sandur_rules::{GroupSpec, Source, list_files, read_file};
 use sandur_runtime::{Env, Shutdown};
 use sandur_terminal::Failed;
 use serde_json::json;
 
 use remote::Remote;
 
-/// The largest rule file.
-const FILE_BYTES_MAX: u64 = 16 << 20;
 /// The longest evaluation of a rule, as in a server by default, and the longest time for which a write is
 /// repeated.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -79,24 +76,15 @@ pub async fn run(env: &Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
 
 /// The groups of a file or a folder.
 fn groups_of(source: &Source) -> Result<Vec<GroupSpec>, Failed> {
-    let cannot_read = |path: &std::path::Path, error: String| {
-        Failed::usage(format!("cannot read {}: {error}", path.display()))
-    };
-    let paths = list_files(&source.path).map_err(|error| cannot_read(&source.path, error.to_string()))?;
+    let paths = list_files(&source.path)
+        .map_err(|error| Failed::usage(format!("cannot read {}: {error}", source.path.display())))?;
     if paths.is_empty() {
         return Err(Failed::usage(format!("{} has no rule files", source.path.display())));
     }
     let options = ReadOptions { language: source.language, ..ReadOptions::default() };
     let mut groups = Vec::new();
     for path in paths {
-        let text = small_file::read_text(&path, FILE_BYTES_MAX)
-            .map_err(|error| cannot_read(&path, error.to_string()))?;
-        let name: Arc<str> = path.display().to_string().into();
-        let more = read(&text, &name, options).map_err(|errors| {
-            let lines = errors.0.iter().map(|error| format!("{name}:{}: {}", error.line, error.what));
-            Failed::usage(lines.collect::<Vec<_>>().join("\n"))
-        })?;
-        groups.extend(more);
+        groups.extend(read_file(&path, options).map_err(|errors| Failed::usage(errors.join("\n")))?);
     }
     Ok(groups)
 }

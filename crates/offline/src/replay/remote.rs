@@ -14,10 +14,9 @@ use sandur_cli::client::{Ask, Client, Method, Refusal};
 use sandur_model::{FloatHistogram, Labels, Matcher, SampleBatch};
 use sandur_protobuf::prometheus;
 use sandur_query::QueryContext;
-use sandur_rules::EvaluationError;
-use sandur_rules::Language;
 use sandur_rules::data::{Data, Instant, LastSample, Number, ReadSeries, Vector};
 use sandur_rules::memory_data::MemoryData;
+use sandur_rules::{EvaluationError, Language};
 use sandur_runtime::{Backoff, Env};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -87,10 +86,7 @@ impl Remote {
         }
         let mut request = Vec::new();
         for series in &batch.series {
-            let rows = series.samples.start as usize..series.samples.end as usize;
-            let times = batch.timestamps[rows.clone()].iter().copied();
-            let samples = times.zip(batch.values[rows].iter().copied());
-            prometheus::series(&mut request, series.labels.iter(), samples);
+            prometheus::series(&mut request, series.labels.iter(), batch.samples_of(series));
         }
         let body = snap::raw::Encoder::new().compress_vec(&request);
         let body = Bytes::from(body.map_err(|error| EvaluationError::Write(error.to_string()))?);

@@ -25,12 +25,11 @@ use crate::external::External;
 use crate::file::{ReadOptions, read};
 use crate::group::{Group, Parts};
 use crate::memory_data::MemoryData;
+use crate::sources::FILE_BYTES_MAX;
 use crate::spec::{GroupSpec, Language};
 use compare::{AlertSet, samples_differ};
 use file::{AlertTest, ExprTest, Test, TestFile};
 
-/// The largest test or rule file.
-const FILE_BYTES_MAX: u64 = 16 << 20;
 /// The most evaluations of the groups of a test.
 const STEPS_MAX: u64 = 1_000_000;
 /// The longest evaluation of a rule.
