@@ -1,8 +1,9 @@
 //! Gives e-mails to an SMTP server.
 //!
-//! **Invariants.** Each e-mail has a connection of its own, which reads a bounded number of bytes and ends
-//! with the attempt. With `starttls` and `tls` nothing but greetings is sent before the connection is
-//! encrypted. A password is sent over an encrypted connection, or to this machine.
+//! **Invariants.** Each e-mail has a connection of its own, which ends with the attempt. With `starttls` and
+//! `none` it reads a bounded number of bytes. With `tls` the connection is encrypted from the first byte.
+//! With `starttls` only the commands EHLO and STARTTLS are sent before it is encrypted. A password is sent
+//! over an encrypted connection, or to this machine.
 
 use std::fmt;
 use std::io;
