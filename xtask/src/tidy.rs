@@ -106,8 +106,8 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "rules",
         &[
-            "base", "memory", "runtime", "model", "store", "query", "logql", "promql", "yaml", "targets",
-            "service",
+            "base", "memory", "runtime", "model", "store", "query", "logql", "promql", "graphite", "yaml",
+            "targets", "service",
         ],
     ),
     (

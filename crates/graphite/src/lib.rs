@@ -39,6 +39,7 @@ mod functions;
 mod glob;
 mod grammar;
 mod group;
+mod last_values;
 mod listing;
 #[cfg(test)]
 mod memory_tests;
@@ -76,6 +77,7 @@ pub use functions::FUNCTIONS;
 pub use glob::{Alternatives, NodePattern, Pattern};
 pub use grammar::{Expr, parse};
 pub use group::{Group, Origin};
+pub use last_values::{LastValue, check_target, last_values};
 pub use listing::{Listing, ListingForm, ListingRequest};
 pub use number::Number;
 pub use parameter::{Argument, Kind, Parameter, Preset};

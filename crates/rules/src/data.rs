@@ -10,7 +10,7 @@ use sandur_query::{Error, QueryContext, SampleSelection, SampleSource, Samples};
 use serde::{Deserialize, Serialize};
 
 use crate::error::EvaluationError;
-use crate::spec::Language;
+use crate::spec::Expression;
 
 /// A time in nanoseconds since the epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -122,8 +122,7 @@ pub trait Data: Send + Sync {
     /// Evaluates an expression. An answer that may be incomplete is an error.
     fn query<'a>(
         &'a self,
-        language: Language,
-        text: &'a str,
+        expression: Expression<'a>,
         at: Instant,
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Vector, EvaluationError>>;

@@ -9,6 +9,7 @@ pub fn check(language: Language, text: &str) -> Result<(), String> {
     match language {
         Language::Promql => promql(text),
         Language::Logql => logql(text),
+        Language::Graphite => sandur_graphite::check_target(text).map_err(|error| error.to_string()),
     }
 }
 

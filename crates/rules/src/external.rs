@@ -1,6 +1,6 @@
 //! What identifies this server to others: labels of alerts, and the URL under which people reach it.
 
-use crate::spec::Pairs;
+use crate::spec::{Expression, Language, Pairs};
 
 /// External labels and URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,9 +19,15 @@ impl External {
         rest.find('/').map_or("", |at| &rest[at..])
     }
 
-    /// A link to a table of the expression.
-    pub fn table_link(&self, expr: &str) -> String {
-        format!("{}{}", self.url, table_link(expr))
+    /// A link to the page of an expression: for PromQL with the path of Prometheus.
+    pub fn page_of(&self, expression: Expression<'_>) -> String {
+        let Expression { language, text, .. } = expression;
+        let path = match language {
+            Language::Promql => table_link(text),
+            Language::Logql => format!("/explore/logs?q={}", query_escape(text)),
+            Language::Graphite => format!("/explore/graphite?target={}", query_escape(text)),
+        };
+        format!("{}{path}", self.url)
     }
 }
 
@@ -57,10 +63,16 @@ mod tests {
         let url = "http://sandur:3100/db".to_owned();
         let external = External { url, ..External::default() };
         assert_eq!(external.path(), "/db");
+        let page = |language, text| external.page_of(Expression::new(language, text));
         assert_eq!(
-            external.table_link("up == 0 and {a=~\"b\"}"),
+            page(Language::Promql, "up == 0 and {a=~\"b\"}"),
             "http://sandur:3100/db/graph?g0.expr=up+%3D%3D+0+and+%7Ba%3D~%22b%22%7D&g0.tab=1"
         );
+        assert_eq!(
+            page(Language::Logql, "rate({a=\"b\"}[1m])"),
+            "http://sandur:3100/db/explore/logs?q=rate%28%7Ba%3D%22b%22%7D%5B1m%5D%29"
+        );
+        assert_eq!(page(Language::Graphite, "a.*"), "http://sandur:3100/db/explore/graphite?target=a.%2A");
         assert_eq!(External::default().path(), "");
     }
 }

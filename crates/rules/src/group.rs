@@ -310,7 +310,7 @@ async fn evaluate_rule(
     let resend = Resend { delay: parts.resend_delay, interval: spec.interval };
     let due = rule.alerts.to_send(resend, sent_at);
     let origin = origin_of(parts, spec, sending.shard);
-    parts.notifier.send(origin, &rule.spec.expr, due);
+    parts.notifier.send(origin, rule.spec.expression(), due);
 }
 
 fn origin_of<'a>(parts: &'a Parts, spec: &'a GroupSpec, shard: Option<u32>) -> Origin<'a> {

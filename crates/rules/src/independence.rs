@@ -99,6 +99,8 @@ fn reads(rule: &RuleSpec) -> Reads {
     match rule.language {
         // Rules write no lines.
         Language::Logql => Reads::Only(Vec::new()),
+        // Tags of Graphite also select series of other protocols.
+        Language::Graphite => Reads::Any,
         Language::Promql => match sandur_promql::parse(&rule.expr) {
             Ok(expr) => names_in(&expr, &rule.expr),
             Err(_) => Reads::Any,

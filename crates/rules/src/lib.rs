@@ -1,6 +1,7 @@
 //! Recording and alerting rules, as in Prometheus and Loki.
 //!
-//! **What it is.** Rule files ([`file`]) with expressions in PromQL and LogQL, templates ([`template`]), the
+//! **What it is.** Rule files ([`file`]) with expressions in PromQL, LogQL and
+//! Graphite's language, templates ([`template`]), the
 //! states of alerts ([`alert`]), the evaluation of groups ([`Group`]), and notifications of Alertmanagers,
 //! webhooks and mailboxes ([`Notifier`]) with silences ([`silence`]). A [`Ruler`] runs the groups of files,
 //! or the stored groups of one tenant, and follows their changes; [`Rulers`] has one for each tenant with
@@ -72,8 +73,8 @@ pub use restore::Tolerance;
 pub use rule::Common;
 pub use ruler::Ruler;
 pub use rulers::Rulers;
-pub use served::Served;
+pub use served::{Served, graphite_labels};
 pub use shared_ownership::SharedOwnership;
 pub use shown::{AlertShown, FileShown, GroupShown, RuleShown, RulesShown, ShownPart};
 pub use sources::{Most, Source, check as check_files, list as list_files, read_file};
-pub use spec::{GroupSpec, Language, Pairs, RuleKind, RuleSpec};
+pub use spec::{Expression, GroupSpec, Language, Pairs, RuleKind, RuleSpec};

@@ -1,9 +1,10 @@
 //! Data in memory: what rules read and write when the rules of a file are tested.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sandur_base::BoxFuture;
+use sandur_graphite::{StoredOptions, StoredSeries, last_values};
 use sandur_logql::{Kind, Request};
 use sandur_memory::MemoryBudget;
 use sandur_model::{Labels, Limits, Matcher, SampleBatch, TenantId};
@@ -13,8 +14,8 @@ use sandur_runtime::Env;
 
 use crate::data::{Data, Instant, LastSample, Number, ReadSeries, Vector, last_samples_of, read_of};
 use crate::error::EvaluationError;
-use crate::served::vector_of;
-use crate::spec::Language;
+use crate::served::{samples_of_graphite, vector_of};
+use crate::spec::{Expression, Language};
 
 /// The memory of all queries.
 const MEMORY: u64 = 1 << 30;
@@ -87,6 +88,21 @@ impl MemoryData {
         self.series().clone()
     }
 
+    async fn graphite(
+        &self,
+        target: &str,
+        (window, at): (Duration, Instant),
+    ) -> Result<Vector, EvaluationError> {
+        let context = self.context(Duration::from_secs(600));
+        let source = self.snapshot();
+        let window = i64::try_from(window.as_secs()).unwrap_or(i64::MAX);
+        let options = StoredOptions { lookback: window, ..StoredOptions::default() };
+        let series = StoredSeries::new(&source, Arc::default(), options);
+        let values = last_values(&series, &context, target, (window, at.seconds())).await;
+        let values = values.map_err(|error| EvaluationError::Query(error.to_string()))?;
+        Ok(Vector { samples: samples_of_graphite(&values), held: None })
+    }
+
     async fn logql(&self, text: &str, at: Instant) -> Result<Vector, EvaluationError> {
         let kind = Kind::Instant { time_ns: at.ns() };
         let direction = Direction::Backward;
@@ -145,16 +161,17 @@ impl Data for MemoryData {
 
     fn query<'a>(
         &'a self,
-        language: Language,
-        text: &'a str,
+        expression: Expression<'a>,
         at: Instant,
         _timeout: Duration,
     ) -> BoxFuture<'a, Result<Vector, EvaluationError>> {
         Box::pin(async move {
             self.check()?;
+            let Expression { language, text, window } = expression;
             match language {
                 Language::Promql => vector_of(self.promql(text, at).await?),
                 Language::Logql => self.logql(text, at).await,
+                Language::Graphite => self.graphite(text, (window, at)).await,
             }
         })
     }

@@ -32,7 +32,7 @@ use crate::ruler::Ruler;
 use crate::shared_ownership::SharedOwnership;
 use crate::shown::RulesShown;
 use crate::sources::Most;
-use crate::spec::Language;
+use crate::spec::Expression;
 
 const START: i64 = 1_700_000_000;
 const NODES: usize = 3;
@@ -256,14 +256,13 @@ impl Data for Reached {
 
     fn query<'a>(
         &'a self,
-        language: Language,
-        text: &'a str,
+        expression: Expression<'a>,
         at: Instant,
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Vector, EvaluationError>> {
         Box::pin(async move {
             self.0.reach(60).await.map_err(|_| self.0.incomplete(at))?;
-            self.0.world.data.query(language, text, at, timeout).await
+            self.0.world.data.query(expression, at, timeout).await
         })
     }
 

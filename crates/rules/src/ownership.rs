@@ -21,7 +21,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::data::{Data, Instant, LastSample, ReadSeries, Vector};
 use crate::error::EvaluationError;
 use crate::notify::{Message, NotSent, Outcome, Post};
-use crate::spec::{GroupSpec, Language};
+use crate::spec::{Expression, GroupSpec};
 
 /// How old the knowledge may be that a process owns a shard. Shorter than the silence after which a process
 /// is presumed dead, and longer than the interval between two reads of the catalog.
@@ -249,12 +249,11 @@ impl Data for DataOfTerm {
 
     fn query<'a>(
         &'a self,
-        language: Language,
-        text: &'a str,
+        expression: Expression<'a>,
         at: Instant,
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Vector, EvaluationError>> {
-        self.data.query(language, text, at, timeout)
+        self.data.query(expression, at, timeout)
     }
 
     fn store(&self, batch: SampleBatch) -> BoxFuture<'_, Result<(), EvaluationError>> {

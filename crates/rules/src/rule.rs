@@ -168,7 +168,7 @@ impl Rule {
         let context = common.data.context(common.timeout);
         let seen = occasion.at.minus(occasion.offset);
         let work = async {
-            let vector = common.data.query(self.spec.language, &self.spec.expr, seen, common.timeout).await?;
+            let vector = common.data.query(self.spec.expression(), seen, common.timeout).await?;
             if vector.samples.len() > common.series_max {
                 let (limit, found) = (common.series_max, vector.samples.len());
                 return Err(EvaluationError::TooManySeries { limit, found });
@@ -259,8 +259,8 @@ impl Rule {
                 }
             }
         }
-        let (data, external, language) = (&*common.data, &common.external, self.spec.language);
-        let surroundings = Surroundings { data, external, at, language };
+        let (data, external, expression) = (&*common.data, &common.external, self.spec.expression());
+        let surroundings = Surroundings { data, external, at, expression };
         let (expanded, held) = expand(context, &surroundings, jobs).await?;
         let mut expanded = expanded.into_iter();
         let mut next = |texts: &[Text]| -> Vec<(String, String)> {

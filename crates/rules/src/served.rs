@@ -6,10 +6,12 @@
 use std::time::Duration;
 
 use sandur_base::{BoxFuture, Id};
+use sandur_graphite::LastValue;
 use sandur_logql::{Kind, Request};
 use sandur_model::{Labels, Matcher, SampleBatch, TenantId};
 use sandur_promql::{Times, Value};
 use sandur_query::{Direction, QueryContext, QueryResult};
+use sandur_service::graphite::{GraphiteQuery, GraphiteRequest};
 use sandur_service::logql::LogqlQuery;
 use sandur_service::promql::{PromqlQuery, PromqlRequest, Rows};
 use sandur_service::{Caller, Cost, Failure, Queries, Writes};
@@ -19,7 +21,7 @@ use crate::data::{
 };
 use crate::error::EvaluationError;
 use crate::restore::FOR_STATE;
-use crate::spec::Language;
+use crate::spec::{Expression, Language};
 
 /// Why a sample is refused whose series has another value for its time.
 const ANOTHER_VALUE: &str = "new_value_for_timestamp";
@@ -97,6 +99,26 @@ impl Served {
         Ok(Vector { samples, held: Some(Box::new(held)) })
     }
 
+    async fn graphite(
+        &self,
+        target: &str,
+        (window, at): (Duration, Instant),
+        timeout: Duration,
+    ) -> Result<Vector, EvaluationError> {
+        let caller = Caller::internal(self.tenant.clone(), "rules");
+        let times = (at.minus(window).seconds(), at.seconds());
+        let request = GraphiteRequest { kind: "rule", text: target.to_owned(), times: Some(times) };
+        let query = GraphiteQuery::begin_within(&self.queries, &caller, request, Some(timeout));
+        let kept = query.context.kept_warnings();
+        let last = query.last_values(window).await.map_err(|error| match error.kind() {
+            sandur_base::ErrorKind::Timeout => EvaluationError::Timeout(timeout),
+            _ => EvaluationError::Query(error.to_string()),
+        });
+        let (values, held) = last?;
+        complete(&kept.all())?;
+        Ok(Vector { samples: samples_of_graphite(&values), held: Some(Box::new(held)) })
+    }
+
     async fn store_batch(&self, batch: SampleBatch, under: Option<Id>) -> Result<(), EvaluationError> {
         let write = |text: String| EvaluationError::Write(text);
         let are_alerts = batch.series.iter().all(|series| is_of_alert(&series.labels));
@@ -109,6 +131,19 @@ impl Served {
             false => Err(write(refused.text().unwrap_or_default())),
         }
     }
+}
+
+/// The labels of a series of Graphite: its tags, with the shown name as `name`.
+pub fn graphite_labels<'a>(shown: &'a str, tags: impl Iterator<Item = (&'a str, &'a str)>) -> Labels {
+    let others = tags.filter(|(name, _)| *name != "name");
+    Labels::from_pairs(others.chain(std::iter::once(("name", shown))))
+}
+
+/// The samples of an answer of Graphite.
+pub fn samples_of_graphite(values: &[LastValue]) -> Vec<(Labels, Number)> {
+    let sample =
+        |last: &LastValue| (graphite_labels(&last.name, last.tags.iter()), Number::Float(last.value));
+    values.iter().map(sample).collect()
 }
 
 /// The vector of an answer of PromQL.
@@ -142,14 +177,15 @@ impl Data for Served {
 
     fn query<'a>(
         &'a self,
-        language: Language,
-        text: &'a str,
+        expression: Expression<'a>,
         at: Instant,
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Vector, EvaluationError>> {
+        let Expression { language, text, window } = expression;
         match language {
             Language::Promql => Box::pin(self.promql(text, at, timeout)),
             Language::Logql => Box::pin(self.logql(text, at, timeout)),
+            Language::Graphite => Box::pin(self.graphite(text, (window, at), timeout)),
         }
     }
 

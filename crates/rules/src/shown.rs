@@ -232,7 +232,7 @@ impl RulesShown {
         let mut found = Vec::new();
         for group in self.groups(tenant) {
             for (spec, shown) in group.rules() {
-                let link = notifier.link_of(&spec.expr);
+                let link = notifier.link_of(spec.expression());
                 for alert in shown.alerts.iter().filter(|alert| alert.state == State::Firing) {
                     let Some(labels) = notifier.labels_of(alert) else { continue };
                     found.push(AlertShown { labels, alert: alert.clone(), link: Arc::clone(&link) });

@@ -31,7 +31,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Parses `PATH`, or `logql:PATH` for rules in LogQL.
+    /// Parses `PATH`, or `logql:PATH` or `graphite:PATH` for rules in another language.
     pub fn parse(text: &str) -> Self {
         let (language, path) = match text.split_once(':') {
             Some((name, path)) if !path.is_empty() => match Language::parse(name) {

@@ -15,16 +15,17 @@ pub enum Language {
     Promql,
     /// LogQL, over lines.
     Logql,
+    /// Targets of Graphite.
+    Graphite,
 }
 
 impl Language {
+    /// All languages.
+    pub const ALL: [Self; 3] = [Self::Promql, Self::Logql, Self::Graphite];
+
     /// The language with this name.
     pub fn parse(name: &str) -> Option<Self> {
-        match name {
-            "promql" => Some(Self::Promql),
-            "logql" => Some(Self::Logql),
-            _ => None,
-        }
+        Self::ALL.into_iter().find(|language| language.name() == name)
     }
 
     /// The name in files and answers.
@@ -32,9 +33,31 @@ impl Language {
         match self {
             Self::Promql => "promql",
             Self::Logql => "logql",
+            Self::Graphite => "graphite",
         }
     }
 }
+
+/// An expression with what its evaluation needs besides a time.
+#[derive(Clone, Copy, Debug)]
+pub struct Expression<'a> {
+    /// The language.
+    pub language: Language,
+    /// The text.
+    pub text: &'a str,
+    /// How far a target of Graphite looks back for values.
+    pub window: Duration,
+}
+
+impl<'a> Expression<'a> {
+    /// An expression with the default window.
+    pub fn new(language: Language, text: &'a str) -> Self {
+        Self { language, text, window: WINDOW }
+    }
+}
+
+/// The default of [`RuleSpec::window`].
+pub const WINDOW: Duration = Duration::from_secs(300);
 
 /// Names with values, in the order of the file.
 pub type Pairs = Vec<(String, String)>;
@@ -66,6 +89,8 @@ pub struct RuleSpec {
     pub language: Language,
     /// The expression.
     pub expr: String,
+    /// How far an expression of Graphite looks back for values.
+    pub window: Duration,
     /// Labels that are added, those of the group included. In alerting rules the values are templates.
     pub labels: Pairs,
     /// The line of the rule in its file.
@@ -76,6 +101,11 @@ impl RuleSpec {
     /// Whether the rule makes alerts.
     pub fn is_alerting(&self) -> bool {
         matches!(self.kind, RuleKind::Alerting { .. })
+    }
+
+    /// The expression with its language.
+    pub fn expression(&self) -> Expression<'_> {
+        Expression { language: self.language, text: &self.expr, window: self.window }
     }
 
     /// Whether the rules are the same. Their lines in files are not compared.

@@ -10,6 +10,7 @@ const BEFORE_MS = 30 * 60_000;
 
 /** The page that shows the expression; `kept` are the parameters that all routes share. */
 export function expressionLink(rule: Rule, kept: Changes, alert?: Alert): string {
+  if (rule.language === "graphite") return link("graphite", { ...kept, ...rangeOf(alert), target: [rule.query] });
   const route = rule.language === "logql" ? "logs" : "metrics";
   return link(route, { ...kept, ...rangeOf(alert), q: rule.query });
 }

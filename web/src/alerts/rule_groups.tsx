@@ -11,6 +11,7 @@ import { Pairs } from "./pairs.tsx";
 import type { FoundRule } from "./selection.ts";
 
 const PART = 200;
+const LANGUAGES: Record<string, string> = { promql: "PromQL", logql: "LogQL", graphite: "Graphite" };
 
 export function RuleGroups({ found, zone, kept }: { found: FoundRule[]; zone: string; kept: Changes }) {
   const [shown, setShown] = useState(PART);
@@ -90,7 +91,7 @@ function RuleRow({ entry, zone, kept }: { entry: FoundRule; zone: string; kept: 
           <td colSpan={7}>
             <div class="stack">
               <p class="muted">
-                {rule.language === "logql" ? "LogQL" : "PromQL"}
+                {LANGUAGES[rule.language ?? "promql"] ?? rule.language}
                 {isAlerting && <>; fires {(rule.duration ?? 0) > 0 ? `after ${length((rule.duration ?? 0) * 1000)}` : "at once"}{(rule.keepFiringFor ?? 0) > 0 && <>, is kept firing for {length((rule.keepFiringFor ?? 0) * 1000)}</>}</>}
               </p>
               <pre class="whole-line">{visible(rule.query.slice(0, 8000))}</pre>

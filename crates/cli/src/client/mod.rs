@@ -32,6 +32,8 @@ use tls::Presented;
 /// Maximum bytes of an answer: far more than a server's limits allow, and far less than the memory of a
 /// machine.
 const ANSWER_BYTES_MAX: usize = 1 << 30;
+/// The header in which a server says that an answer may be incomplete.
+const WARNING_HEADER: &str = "x-sandur-warning";
 /// Maximum bytes that are read of an error response.
 const REFUSAL_BYTES_MAX: usize = 1 << 20;
 /// Maximum characters that are shown of an error response.
@@ -162,6 +164,11 @@ impl Client {
     /// The body of a successful answer. An HTML page counts as a failure: proxies answer so when they
     /// block a request.
     pub async fn ask(&self, ask: Ask<'_>) -> Result<Vec<u8>, Refusal> {
+        self.ask_warned(ask).await.map(|(body, _)| body)
+    }
+
+    /// Sends a request and returns the body of its answer, with the warning in its header if there is one.
+    pub async fn ask_warned(&self, ask: Ask<'_>) -> Result<(Vec<u8>, Option<String>), Refusal> {
         let mut request = self.request(ask.method, ask.path, ask.pairs)?.body(ask.body);
         for (name, value) in ask.headers {
             request = request.header(*name, *value);
@@ -170,7 +177,9 @@ impl Client {
         if !response.status().is_success() || is_page(&response) {
             return Err(self.refused(response).await);
         }
-        self.body(response, ANSWER_BYTES_MAX).await
+        let warning = response.headers().get(WARNING_HEADER);
+        let warning = warning.map(|text| String::from_utf8_lossy(text.as_bytes()).into_owned());
+        Ok((self.body(response, ANSWER_BYTES_MAX).await?, warning))
     }
 
     /// Opens a websocket.

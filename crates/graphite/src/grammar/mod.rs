@@ -12,6 +12,7 @@ use crate::number::Number;
 
 pub(crate) use parser::TARGET_BYTES_MAX;
 pub use parser::parse;
+pub(crate) use parser::parse_whole;
 
 /// An expression of a target.
 #[derive(Clone, Debug)]

@@ -20,6 +20,25 @@ const SYMBOLS: &[u8] = b"(){},.'\"\\|";
 
 /// Parses a target. Text after it is ignored.
 pub fn parse(text: &str) -> Result<Nested<Expr>> {
+    parse_start(text).map(|(expr, _)| expr)
+}
+
+/// Parses a target that is the whole text.
+pub fn parse_whole(text: &str) -> Result<Nested<Expr>> {
+    let (expr, rest) = parse_start(text)?;
+    match rest.trim() {
+        "" => Ok(expr),
+        rest => {
+            let shown: String = rest.chars().take(80).collect();
+            Err(Error::invalid(format!(
+                "'{shown}' after the target is not part of it: close its brackets and quotes"
+            )))
+        }
+    }
+}
+
+/// Parses a target; returns also the text after it.
+fn parse_start(text: &str) -> Result<(Nested<Expr>, &str)> {
     if text.len() > TARGET_BYTES_MAX {
         return Err(Error::Limit(format!("the target is longer than {TARGET_BYTES_MAX} bytes")));
     }
@@ -29,7 +48,8 @@ pub fn parse(text: &str) -> Result<Nested<Expr>> {
         let shown: String = text.chars().take(80).collect();
         Error::invalid(format!("'{shown}' is not a target: a path or a function call is expected"))
     })?;
-    Ok(Nested::new(expr)?)
+    let rest = reader.rest();
+    Ok((Nested::new(expr)?, rest))
 }
 
 /// Each method reads at `at` and advances it; if nothing matches, it leaves `at` unchanged and returns

@@ -104,16 +104,16 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/chunk-YFTHWPHD.js"),
     ),
     file(
-        "assets/main-FL4GLORP.js",
-        "text/javascript; charset=utf-8",
-        "W/\"ea87282bb246ebda\"",
-        include_bytes!("../../../../web/dist/assets/main-FL4GLORP.js"),
-    ),
-    file(
         "assets/main-GRPADXVV.css",
         "text/css; charset=utf-8",
         "W/\"c0db9704c0d2729f\"",
         include_bytes!("../../../../web/dist/assets/main-GRPADXVV.css"),
+    ),
+    file(
+        "assets/main-IKRTDPYO.js",
+        "text/javascript; charset=utf-8",
+        "W/\"076adedd1f789687\"",
+        include_bytes!("../../../../web/dist/assets/main-IKRTDPYO.js"),
     ),
     file(
         "assets/page-2HV2XVR4.js",
@@ -128,10 +128,10 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/page-AXTOIOO2.js"),
     ),
     file(
-        "assets/page-IRYCZUVV.js",
+        "assets/page-D6CS7SQG.js",
         "text/javascript; charset=utf-8",
-        "W/\"5bb342f14a4c0718\"",
-        include_bytes!("../../../../web/dist/assets/page-IRYCZUVV.js"),
+        "W/\"fc7fb6e2f7829759\"",
+        include_bytes!("../../../../web/dist/assets/page-D6CS7SQG.js"),
     ),
     file(
         "assets/page-LLRSSJUT.js",
@@ -166,7 +166,7 @@ pub static FILES: [File; 28] = [
     file(
         "index.html",
         "text/html; charset=utf-8",
-        "W/\"cf005987edb5e408\"",
+        "W/\"1f804b81324adcf4\"",
         include_bytes!("../../../../web/dist/index.html"),
     ),
     file(

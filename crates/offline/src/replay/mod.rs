@@ -6,6 +6,7 @@
 //!
 //! **Invariant.** The exit code says whether every evaluation succeeded.
 
+mod graphite;
 mod remote;
 
 use std::io::Write;
@@ -63,14 +64,22 @@ pub async fn run(env: &Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
         groups.extend(groups_of(&Source::parse(text))?);
     }
     let is_writing = matches.get_flag("write");
-    let remote = Arc::new(Remote::new(env, Client::from_arguments(matches)?, is_writing, TIMEOUT));
+    let (client, stop) = (Client::from_arguments(matches)?, Shutdown::default());
+    let remote = Arc::new(Remote::new(env, client, is_writing, (TIMEOUT, &stop)));
     let data: Arc<dyn Data> = Arc::<Remote>::clone(&remote);
     let times = (Instant::of_ns(window.start), Instant::of_ns(window.end));
     let replay = Replay::new(env, groups, data, times, (TIMEOUT, SERIES_MAX));
     let mut replay = replay.map_err(|error| Failed::usage(error.to_string()))?;
-    let (tally, printed) = play(&mut replay, &window, matches.get_flag("json")).await;
+    let (tally, printed) = play(&mut replay, &window, (matches.get_flag("json"), &stop)).await;
     written(printed)?;
     summarize(&tally, &remote, is_writing);
+    if let Some(why) = remote.given_up() {
+        let at = window.zone.show_exactly(replay.reached().ns());
+        return Err(Failed::new(format!(
+            "the server did not answer for {TIMEOUT:?}: {why}\nthe replay ended at {at}; to continue there, \
+             repeat the command with --from {at} (alerts begin without a state)"
+        )));
+    }
     Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -89,13 +98,17 @@ fn groups_of(source: &Source) -> Result<Vec<GroupSpec>, Failed> {
     Ok(groups)
 }
 
-/// Evaluates and prints. Stops when what happened cannot be printed.
-async fn play(replay: &mut Replay, window: &Window, is_json: bool) -> (Tally, std::io::Result<()>) {
+/// Evaluates and prints. Ends when `stop` is triggered, or when what happened cannot be printed.
+async fn play(
+    replay: &mut Replay,
+    window: &Window,
+    (is_json, stop): (bool, &Shutdown),
+) -> (Tally, std::io::Result<()>) {
     let bar = ProgressBar::new(replay.evaluations());
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos} of {len} evaluations, {eta} left") {
         bar.set_style(style);
     }
-    let (stop, mut printed) = (Shutdown::default(), Ok(()));
+    let mut printed = Ok(());
     let tell = |one: Occurrence<'_>| {
         let line = if is_json { as_json(&one, window) } else { as_text(&one, window) };
         let outcome = bar.suspend(|| writeln!(std::io::stdout().lock(), "{line}"));

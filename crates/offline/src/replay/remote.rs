@@ -2,7 +2,7 @@
 //!
 //! **Invariants.** An answer that may be incomplete is an error. Samples are sent only if the command has
 //! `--write`; they are counted by the name of the metric either way. A request that may succeed later is
-//! repeated within the time of the evaluation.
+//! repeated for a while; then the replay ends.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,10 +16,12 @@ use sandur_protobuf::prometheus;
 use sandur_query::QueryContext;
 use sandur_rules::data::{Data, Instant, LastSample, Number, ReadSeries, Vector};
 use sandur_rules::memory_data::MemoryData;
-use sandur_rules::{EvaluationError, Language};
-use sandur_runtime::{Backoff, Env};
+use sandur_rules::{EvaluationError, Expression, Language};
+use sandur_runtime::{Backoff, Env, Shutdown};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+
+use super::graphite;
 
 const NAME: &str = "__name__";
 /// Pauses before a request is repeated.
@@ -40,14 +42,25 @@ pub struct Remote {
     memory: MemoryData,
     timeout: Duration,
     recorded: Mutex<BTreeMap<String, u64>>,
+    given_up: Mutex<Option<String>>,
+    /// Ends the replay.
+    stop: Shutdown,
 }
 
 impl Remote {
-    /// Rules that read from a server, and store there what they record if `is_writing`. Writes are repeated
-    /// for `timeout`.
-    pub fn new(env: &Env, client: Client, is_writing: bool, timeout: Duration) -> Self {
-        let memory = MemoryData::new(env.clone());
-        Self { env: env.clone(), client, is_writing, memory, timeout, recorded: Mutex::default() }
+    /// Rules that read from a server, and store there what they record if `is_writing`. Requests are repeated
+    /// for `timeout`; after it `stop` is triggered.
+    pub fn new(env: &Env, client: Client, is_writing: bool, (timeout, stop): (Duration, &Shutdown)) -> Self {
+        Self {
+            env: env.clone(),
+            client,
+            is_writing,
+            memory: MemoryData::new(env.clone()),
+            timeout,
+            recorded: Mutex::default(),
+            given_up: Mutex::default(),
+            stop: stop.clone(),
+        }
     }
 
     /// The number of recorded samples of each metric.
@@ -55,10 +68,23 @@ impl Remote {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    async fn ask<'a>(&self, ask: impl Fn() -> Ask<'a>) -> Result<Vec<u8>, Refusal> {
-        let mut pauses = ATTEMPTS.pauses();
+    /// Why the server was given up, if it was.
+    pub fn given_up(&self) -> Option<String> {
+        self.given_up.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sends a request until it is answered. After `timeout` of failures the server is given up.
+    async fn ask<'a>(&self, ask: impl Fn() -> Ask<'a>) -> Result<(Vec<u8>, Option<String>), Refusal> {
+        let (mut pauses, begun) = (ATTEMPTS.pauses(), self.env.monotonic());
         loop {
-            match self.client.ask(ask()).await {
+            match self.client.ask_warned(ask()).await {
+                Err(refusal)
+                    if refusal.is_retryable()
+                        && self.env.monotonic().saturating_sub(begun) >= self.timeout =>
+                {
+                    self.give_up(&refusal.text);
+                    return Err(refusal);
+                }
                 Err(refusal) if refusal.is_retryable() => {
                     let pause = pauses.after_failure_with_jitter(&self.env);
                     self.env.sleep(refusal.retry_after.unwrap_or(pause)).await;
@@ -68,15 +94,32 @@ impl Remote {
         }
     }
 
-    async fn instant(&self, language: Language, text: &str, at: Instant) -> Result<Vector, EvaluationError> {
-        let (path, time) = match language {
+    fn give_up(&self, why: &str) {
+        *self.given_up.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_owned());
+        self.stop.trigger();
+    }
+
+    async fn get(&self, path: &'static str, pairs: &[(&str, String)]) -> Result<Vec<u8>, EvaluationError> {
+        let answer = self.ask(|| Ask { path, pairs, ..Ask::default() }).await;
+        match answer.map_err(|refusal| EvaluationError::Query(refusal.text))? {
+            // The body has the warnings, and PromQL's annotations besides.
+            (body, _) if path != graphite::PATH => Ok(body),
+            (body, None) => Ok(body),
+            (_, Some(warning)) => Err(EvaluationError::Incomplete(warning)),
+        }
+    }
+
+    async fn instant(&self, expression: Expression<'_>, at: Instant) -> Result<Vector, EvaluationError> {
+        let (path, time) = match expression.language {
             Language::Promql => ("/api/v1/query", seconds(at)),
             Language::Logql => ("/loki/api/v1/query", at.ns().to_string()),
+            Language::Graphite => {
+                let body = self.get(graphite::PATH, &graphite::parameters(expression, at)).await?;
+                return graphite::vector_of(&body, at);
+            }
         };
-        let pairs = [("query", text.to_owned()), ("time", time)];
-        let body = self.ask(|| Ask { path, pairs: &pairs, ..Ask::default() }).await;
-        let body = body.map_err(|refusal| EvaluationError::Query(refusal.text))?;
-        vector_of(&body)
+        let pairs = [("query", expression.text.to_owned()), ("time", time)];
+        vector_of(&self.get(path, &pairs).await?)
     }
 
     async fn send(&self, batch: &SampleBatch) -> Result<(), EvaluationError> {
@@ -97,9 +140,7 @@ impl Remote {
             body: body.clone(),
             ..Ask::default()
         };
-        let sent = self.env.timeout(self.timeout, self.ask(ask)).await;
-        let sent = sent.ok_or(EvaluationError::Timeout(self.timeout))?;
-        sent.map(drop).map_err(|refusal| EvaluationError::Write(refusal.text))
+        self.ask(ask).await.map(drop).map_err(|refusal| EvaluationError::Write(refusal.text))
     }
 }
 
@@ -173,15 +214,11 @@ impl Data for Remote {
 
     fn query<'a>(
         &'a self,
-        language: Language,
-        text: &'a str,
+        expression: Expression<'a>,
         at: Instant,
-        timeout: Duration,
+        _: Duration,
     ) -> BoxFuture<'a, Result<Vector, EvaluationError>> {
-        Box::pin(async move {
-            let asked = self.env.timeout(timeout, self.instant(language, text, at)).await;
-            asked.ok_or(EvaluationError::Timeout(timeout))?
-        })
+        Box::pin(self.instant(expression, at))
     }
 
     fn store(&self, batch: SampleBatch) -> BoxFuture<'_, Result<(), EvaluationError>> {

@@ -27,13 +27,14 @@ const GROUP: [(&str, Form); 7] = [
     ("rules", Form::Rules),
 ];
 
-const RULE: [(&str, Form); 8] = [
+const RULE: [(&str, Form); 9] = [
     ("record", Form::Text),
     ("alert", Form::Text),
     ("expr", Form::Text),
     ("for", Form::Text),
     ("keep_firing_for", Form::Text),
     ("language", Form::Text),
+    ("window", Form::Text),
     ("labels", Form::Pairs),
     ("annotations", Form::Pairs),
 ];

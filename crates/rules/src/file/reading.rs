@@ -115,7 +115,7 @@ pub fn language(keys: &mut Keys<'_>, errors: &mut Errors) -> Option<Language> {
         _ => None,
     };
     if found.is_none() {
-        errors.add(node.line, "language: expected promql or logql");
+        errors.add(node.line, "language: expected promql, logql or graphite");
     }
     found
 }

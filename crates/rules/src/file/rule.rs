@@ -1,12 +1,17 @@
 //! Reads a rule and checks it as Prometheus does.
 
+use std::time::Duration;
+
 use sandur_model::go_text::quote;
 use sandur_yaml::{Keys, Node};
 
 use super::reading::{Errors, duration, language, pairs};
 use crate::expression;
-use crate::spec::{Language, Pairs, RuleKind, RuleSpec};
+use crate::spec::{Language, Pairs, RuleKind, RuleSpec, WINDOW};
 use crate::template;
+
+/// The longest window.
+const WINDOW_MAX: Duration = Duration::from_secs(31 * 86_400);
 
 const NAME: &str = "__name__";
 
@@ -26,6 +31,7 @@ pub(super) fn read(
     let hold = duration(&mut keys, "for", errors);
     let keep_firing = duration(&mut keys, "keep_firing_for", errors);
     let language = language(&mut keys, errors).unwrap_or(of_group);
+    let window = window(&mut keys, language, errors);
     let own = pairs(&mut keys, "labels", errors);
     let annotations = pairs(&mut keys, "annotations", errors);
     errors.note(keys.finish(&[], &mut Vec::new()));
@@ -63,7 +69,19 @@ pub(super) fn read(
     };
     let inherited = group_labels.iter().filter(|(name, ..)| !own.iter().any(|(of_rule, ..)| of_rule == name));
     let labels = inherited.chain(&own).map(|(name, value, _)| (name.clone(), value.clone())).collect();
-    Some(RuleSpec { name, kind, language, expr, labels, line })
+    Some(RuleSpec { name, kind, language, expr, window, labels, line })
+}
+
+/// How far an expression of Graphite looks back.
+fn window(keys: &mut Keys<'_>, language: Language, errors: &mut Errors) -> Duration {
+    let line = keys.line;
+    let Some(window) = duration(keys, "window", errors) else { return WINDOW };
+    if language != Language::Graphite {
+        errors.add(line, "window: only rules with `language: graphite` have it; remove it");
+    } else if !(Duration::from_secs(1)..=WINDOW_MAX).contains(&window) {
+        errors.add(line, "window: it must be from 1s to 31d");
+    }
+    window
 }
 
 fn plain(located: &Located) -> Pairs {

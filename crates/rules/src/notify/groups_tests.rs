@@ -60,6 +60,10 @@ impl Hook {
     }
 }
 
+fn promql(text: &str) -> Expression<'_> {
+    Expression::new(crate::Language::Promql, text)
+}
+
 fn names(body: &Value) -> String {
     let name = |alert: &Value| {
         let name = alert["labels"]["instance"].as_str().unwrap().to_owned();
@@ -169,7 +173,7 @@ impl Bench {
     fn send_as(&self, tenant: &str, alerts: impl IntoIterator<Item = Alert>) {
         let tenant = TenantId::new(tenant).unwrap();
         let origin = Origin { tenant: &tenant, are_stored: false, file: "f.yml", group: "g", shard: Some(1) };
-        self.notifier.send(origin, "up == 0", alerts.into_iter().collect());
+        self.notifier.send(origin, promql("up == 0"), alerts.into_iter().collect());
     }
 
     fn fires(&self, instance: &str, fired: i64) {
@@ -292,7 +296,7 @@ async fn alerts_of_rules_that_are_gone_end() {
     let origin = |group| Origin { tenant: &tenant, are_stored: false, file: "f.yml", group, shard: Some(1) };
     let alerts = [Bench::alert("Down", "a", 0, None), Bench::alert("Down", "b", 0, None)];
     bench.send(alerts.clone());
-    bench.notifier.send(origin("g2"), "up", alerts.to_vec());
+    bench.notifier.send(origin("g2"), promql("up"), alerts.to_vec());
     assert_eq!(bench.told_until(31).await.len(), 2);
     bench.notifier.keep(origin("g"), &HashSet::from([alerts[0].labels.stream_id()]));
     assert_eq!(bench.told_until(400).await, ["330 firing a* b."]);
@@ -509,7 +513,7 @@ async fn rules_of_files_and_stored_rules_do_not_end_each_other() {
     let tenant = TenantId::default_tenant();
     bench.fires("a", 0);
     let stored = Origin { tenant: &tenant, are_stored: true, file: "f.yml", group: "g", shard: None };
-    bench.notifier.send(stored, "up", vec![Bench::alert("Down", "b", 0, None)]);
+    bench.notifier.send(stored, promql("up"), vec![Bench::alert("Down", "b", 0, None)]);
     assert_eq!(bench.told_until(31).await, ["30 firing a*", "30 firing b*"]);
     bench.notifier.keep(stored, &HashSet::new());
     assert_eq!(bench.told_until(1_000).await, ["330 resolved b."]);

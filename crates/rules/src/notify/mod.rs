@@ -43,6 +43,7 @@ use crate::data::Instant;
 use crate::external::External;
 use crate::metrics::RuleMetrics;
 use crate::silence::Mute;
+use crate::spec::Expression;
 pub use alerting::{AlertingFile, Destination};
 pub use alertmanager::AlertmanagerShown;
 use alertmanager::{Running, Target};
@@ -147,13 +148,13 @@ impl Notifier {
     }
 
     /// Sends alerts of a rule with this expression to all Alertmanagers and receivers.
-    pub fn send(&self, origin: Origin<'_>, expr: &str, alerts: Vec<Alert>) {
+    pub fn send(&self, origin: Origin<'_>, expression: Expression<'_>, alerts: Vec<Alert>) {
         let Inner { means, receivers, relabel: rules, .. } = &*self.0;
         let targets = self.0.targets();
         if alerts.is_empty() || (targets.is_empty() && receivers.is_empty()) {
             return;
         }
-        let link = self.link_of(expr);
+        let link = self.link_of(expression);
         let rules = Arc::clone(&lock(rules));
         for alert in &alerts {
             let mut labels: LabelSet = body::labels_of(alert, &means.external);
@@ -178,8 +179,8 @@ impl Notifier {
     }
 
     /// The link to an expression that alerts are sent with.
-    pub fn link_of(&self, expr: &str) -> Arc<str> {
-        self.0.means.external.table_link(expr).into()
+    pub fn link_of(&self, expression: Expression<'_>) -> Arc<str> {
+        self.0.means.external.page_of(expression).into()
     }
 
     /// Whether receivers are told about groups.

@@ -45,6 +45,10 @@ impl Post for Receiver {
     }
 }
 
+fn promql(text: &str) -> Expression<'_> {
+    Expression::new(crate::Language::Promql, text)
+}
+
 fn alert(name: &str, resolved: bool) -> Alert {
     let at = Instant::of_seconds(1_700_000_000);
     Alert {
@@ -95,7 +99,11 @@ async fn names_after(env: &Env, receiver: &Receiver, seconds: u64) -> Vec<String
 async fn alerts_have_the_form_of_alertmanagers_api() {
     let (env, receiver) = (Env::simulated(1, 0), Arc::new(Receiver::default()));
     let (notifier, metrics) = notifier(&env, &["http://am:9093/x/"], &receiver);
-    notifier.send(of(&TenantId::default_tenant()), "up == 0", vec![alert("a", false), alert("b", true)]);
+    notifier.send(
+        of(&TenantId::default_tenant()),
+        promql("up == 0"),
+        vec![alert("a", false), alert("b", true)],
+    );
     env.sleep(Duration::from_millis(1)).await;
     let bodies = receiver.bodies.lock().unwrap();
     let (url, body) = &bodies[0];
@@ -119,9 +127,9 @@ async fn a_request_that_fails_is_repeated_with_what_is_newest() {
     let (env, receiver) = (Env::simulated(1, 0), Arc::new(Receiver::default()));
     receiver.answers.lock().unwrap().extend([Some(503), Some(500), None]);
     let (notifier, metrics) = notifier(&env, &["http://am"], &receiver);
-    notifier.send(of(&TenantId::default_tenant()), "up", vec![alert("a", false)]);
+    notifier.send(of(&TenantId::default_tenant()), promql("up"), vec![alert("a", false)]);
     env.sleep(Duration::from_millis(1)).await;
-    notifier.send(of(&TenantId::default_tenant()), "up", vec![alert("a", true), alert("b", false)]);
+    notifier.send(of(&TenantId::default_tenant()), promql("up"), vec![alert("a", true), alert("b", false)]);
     // Half a second, a second, the timeout of the one that hangs, two seconds.
     assert_eq!(names_after(&env, &receiver, 30).await, ["a", "a+b", "a+b", "a+b"]);
     assert_eq!((metrics.notification_failures.get(), metrics.notified.get()), (3, 2));
@@ -134,7 +142,7 @@ async fn a_refused_request_is_lost_and_counted() {
     let (env, receiver) = (Env::simulated(1, 0), Arc::new(Receiver::default()));
     receiver.answers.lock().unwrap().push_back(Some(400));
     let (notifier, metrics) = notifier(&env, &["http://am"], &receiver);
-    notifier.send(of(&TenantId::default_tenant()), "up", vec![alert("a", false)]);
+    notifier.send(of(&TenantId::default_tenant()), promql("up"), vec![alert("a", false)]);
     assert_eq!(names_after(&env, &receiver, 60).await, ["a"]);
     assert_eq!((metrics.lost("refused"), metrics.notified.get()), (1, 0));
     assert!(notifier.targets()[0].last_error.as_ref().unwrap().contains("400"));
@@ -145,7 +153,7 @@ async fn a_dead_receiver_delays_no_other_and_its_queue_is_bounded() {
     let (env, receiver) = (Env::simulated(1, 0), Arc::new(Receiver::default()));
     let (notifier, metrics) = notifier(&env, &["http://dead", "http://user:secret@am"], &receiver);
     for n in 0..QUEUED_MAX + 300 {
-        notifier.send(of(&TenantId::default_tenant()), "up", vec![alert(&format!("a{n}"), false)]);
+        notifier.send(of(&TenantId::default_tenant()), promql("up"), vec![alert(&format!("a{n}"), false)]);
         if n % 1_000 == 0 {
             env.sleep(Duration::from_millis(1)).await;
         }
@@ -166,12 +174,12 @@ async fn a_tenant_whose_requests_fail_delays_no_other() {
     let (env, receiver) = (Env::simulated(1, 0), Arc::new(Receiver::default()));
     let (notifier, metrics) = notifier(&env, &["http://am"], &receiver);
     let (unknown, known) = (TenantId::new("unknown").unwrap(), TenantId::new("known").unwrap());
-    notifier.send(of(&unknown), "up", vec![alert("a", false)]);
+    notifier.send(of(&unknown), promql("up"), vec![alert("a", false)]);
     env.sleep(Duration::from_secs(120)).await;
     assert!((6..15).contains(&metrics.notification_failures.get()), "it backs off");
     for n in 0..5 {
-        notifier.send(of(&unknown), "up", vec![alert(&format!("u{n}"), false)]);
-        notifier.send(of(&known), "up", vec![alert(&format!("k{n}"), false)]);
+        notifier.send(of(&unknown), promql("up"), vec![alert(&format!("u{n}"), false)]);
+        notifier.send(of(&known), promql("up"), vec![alert(&format!("k{n}"), false)]);
     }
     let sent = names_after(&env, &receiver, 1).await;
     assert_eq!(sent.last().unwrap(), "k0+k1+k2+k3+k4", "at once, in one request");
@@ -194,7 +202,7 @@ async fn rules_of_a_file_change_and_drop_alerts_and_alertmanagers_come_and_go() 
     let _task = env.spawn("follow", notifier.clone().follow(file, urls, stop.signal()));
     env.sleep(Duration::from_secs(1)).await;
     let tenant = TenantId::default_tenant();
-    notifier.send(of(&tenant), "up", vec![alert("a", false), alert("secret", false)]);
+    notifier.send(of(&tenant), promql("up"), vec![alert("a", false), alert("secret", false)]);
     env.sleep(Duration::from_secs(1)).await;
     let mut sent: Vec<String> = {
         let bodies = receiver.bodies.lock().unwrap();

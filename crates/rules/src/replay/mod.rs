@@ -86,6 +86,8 @@ pub struct Replay {
     next: BinaryHeap<Reverse<(Instant, usize)>>,
     to: Instant,
     evaluations: u64,
+    /// The time of the last evaluation that began.
+    reached: Instant,
 }
 
 impl Replay {
@@ -99,7 +101,8 @@ impl Replay {
         limits: (Duration, usize),
     ) -> Result<Self, ReplayError> {
         let parts = Parts::unsent(env, data, External::default(), limits);
-        let mut replay = Self { groups: Vec::new(), next: BinaryHeap::new(), to, evaluations: 0 };
+        let mut replay =
+            Self { groups: Vec::new(), next: BinaryHeap::new(), to, evaluations: 0, reached: from };
         for spec in specs {
             let schedule = Schedule::new(&spec.file, &spec.name, spec.interval);
             let first = schedule.first(Instant::of_ns(from.ns().saturating_sub(1)));
@@ -125,6 +128,11 @@ impl Replay {
         self.evaluations
     }
 
+    /// The time of the last evaluation. If the replay was stopped, it may have failed for this reason.
+    pub fn reached(&self) -> Instant {
+        self.reached
+    }
+
     /// Evaluates until the end of the range, or until it is to stop. `each` gets what happens, and after
     /// each evaluation of a group the number of evaluations of rules so far.
     pub async fn run(
@@ -138,6 +146,7 @@ impl Replay {
             let Some((_, group)) = self.groups.get_mut(number).filter(|_| !stop.is_triggered()) else {
                 break;
             };
+            self.reached = at;
             let failed_before: Vec<Option<String>> =
                 group.rules.iter().map(|rule| rule.last_error.clone()).collect();
             group.evaluate(at, stop).await;

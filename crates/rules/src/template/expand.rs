@@ -17,7 +17,7 @@ use super::data::{AlertData, sample, text};
 use crate::data::{Data, Instant};
 use crate::error::EvaluationError;
 use crate::external::External;
-use crate::spec::Language;
+use crate::spec::Expression;
 
 /// The most different queries of the templates of one evaluation.
 pub const QUERIES_MAX: usize = 1_000;
@@ -40,8 +40,8 @@ pub struct Surroundings<'a> {
     pub external: &'a Arc<External>,
     /// The time of the evaluation.
     pub at: Instant,
-    /// The language of queries in templates.
-    pub language: Language,
+    /// The expression of the rule. Queries in templates have its language.
+    pub expression: Expression<'a>,
 }
 
 /// The results of queries, by their texts.
@@ -108,8 +108,9 @@ async fn run(
     query: &str,
     held: &mut Reservation,
 ) -> Result<Result<Value, String>, EvaluationError> {
-    let Surroundings { data, at, language, .. } = surroundings;
-    let vector = match data.query(*language, query, *at, context.remaining()).await {
+    let Surroundings { data, at, expression, .. } = surroundings;
+    let expression = Expression { text: query, ..*expression };
+    let vector = match data.query(expression, *at, context.remaining()).await {
         Ok(vector) => vector,
         Err(error) if error.is_incomplete() => return Err(error),
         Err(error) => return Ok(Err(error.to_string())),

@@ -14,7 +14,7 @@ use crate::data::{Data, Instant, Number};
 use crate::error::EvaluationError;
 use crate::external::External;
 use crate::memory_data::MemoryData;
-use crate::spec::Language;
+use crate::spec::{Expression, Language};
 
 fn data() -> MemoryData {
     let data = MemoryData::new(Env::simulated(1, 0));
@@ -41,8 +41,12 @@ async fn all_of(data: &MemoryData, texts: &[&str], value: f64) -> Result<Vec<Str
             data: Arc::clone(&seen),
         }
     };
-    let surroundings =
-        Surroundings { data, external: &external, at: Instant::of_seconds(0), language: Language::Promql };
+    let surroundings = Surroundings {
+        data,
+        external: &external,
+        at: Instant::of_seconds(0),
+        expression: Expression::new(Language::Promql, ""),
+    };
     let context = data.context(Duration::from_secs(60));
     Ok(expand(&context, &surroundings, texts.iter().map(job).collect()).await?.0)
 }

@@ -38,6 +38,8 @@ pub struct Test {
     pub start: Instant,
     /// The series.
     pub series: Vec<InputSeries>,
+    /// The series of Graphite.
+    pub graphite: Vec<InputSeries>,
     /// The streams of lines.
     pub streams: Vec<InputStream>,
     /// Alerts that are expected.
@@ -52,7 +54,7 @@ pub struct Test {
 
 /// A series.
 pub struct InputSeries {
-    /// Its name and labels.
+    /// Its name and labels; a path, or a name with tags, of Graphite.
     pub name: String,
     /// Its values.
     pub values: String,
@@ -129,7 +131,11 @@ fn duration(keys: &mut Keys<'_>, key: &'static str) -> Read<Option<Duration>> {
 fn test(node: &Node) -> Read<Test> {
     let mut keys = Keys::of(node)?;
     let mut expressions: Vec<ExprTest> = Vec::new();
-    for (key, language) in [("promql_expr_test", Language::Promql), ("logql_expr_test", Language::Logql)] {
+    for (key, language) in [
+        ("promql_expr_test", Language::Promql),
+        ("logql_expr_test", Language::Logql),
+        ("graphite_expr_test", Language::Graphite),
+    ] {
         for node in keys.list(key)? {
             expressions.push(expression(node, language)?);
         }
@@ -139,6 +145,7 @@ fn test(node: &Node) -> Read<Test> {
         interval: duration(&mut keys, "interval")?.filter(|interval| !interval.is_zero()),
         start: start(&mut keys)?,
         series: keys.list("input_series")?.iter().map(series).collect::<Read<_>>()?,
+        graphite: keys.list("input_graphite")?.iter().map(series).collect::<Read<_>>()?,
         streams: keys.list("input_streams")?.iter().map(stream).collect::<Read<_>>()?,
         alerts: keys.list("alert_rule_test")?.iter().map(alert).collect::<Read<_>>()?,
         expressions,

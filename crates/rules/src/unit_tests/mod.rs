@@ -1,4 +1,5 @@
-//! Runs unit tests of rules: files in promtool's format, with lines and LogQL in addition.
+//! Runs unit tests of rules: files in promtool's format, with lines and LogQL, and paths and
+//! targets of Graphite, in addition.
 //!
 //! A test loads series and lines into memory, evaluates all groups at each step of `evaluation_interval`, and
 //! compares firing alerts and the results of expressions with what the file expects.
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandur_base::small_file;
-use sandur_model::{Labels, Level};
+use sandur_model::{GraphiteName, Labels, Level};
 use sandur_promql::series_text::{Sample, parse_samples};
 use sandur_query::MemoryRow;
 use sandur_runtime::{Env, Shutdown};
@@ -26,7 +27,7 @@ use crate::file::{ReadOptions, read};
 use crate::group::{Group, Parts};
 use crate::memory_data::MemoryData;
 use crate::sources::FILE_BYTES_MAX;
-use crate::spec::{GroupSpec, Language};
+use crate::spec::{Expression, GroupSpec, Language};
 use compare::{AlertSet, samples_differ};
 use file::{AlertTest, ExprTest, Test, TestFile};
 
@@ -145,9 +146,15 @@ fn fill(data: &MemoryData, tests: &TestFile, test: &Test, last: Duration) -> Res
     let end = test.start.plus(last);
     let time =
         |n: usize| Instant::of_ns(test.start.ns().saturating_add(ns_of(interval).saturating_mul(n as i64)));
-    for series in &test.series {
-        let labels = sandur_promql::parse_metric(&series.name)
-            .map_err(|error| format!("series '{}': {error}", series.name))?;
+    let of_promql = test
+        .series
+        .iter()
+        .map(|series| (series, sandur_promql::parse_metric(&series.name).map_err(|error| error.to_string())));
+    let of_graphite = test.graphite.iter().map(|series| {
+        (series, GraphiteName::parse(&series.name).labels().map_err(|error| error.to_string()))
+    });
+    for (series, labels) in of_promql.chain(of_graphite) {
+        let labels = labels.map_err(|error| format!("series '{}': {error}", series.name))?;
         let samples =
             parse_samples(&series.values).map_err(|why| format!("series '{}': {why}", series.name))?;
         for (n, sample) in samples.into_iter().enumerate().filter(|(n, _)| time(*n) <= end) {
@@ -211,7 +218,7 @@ fn check_alerts(groups: &[Group], test: &AlertTest) -> Option<String> {
 async fn check_expression(data: &MemoryData, test: &Test, one: &ExprTest, is_fuzzy: bool) -> Option<String> {
     let at = test.start.plus(one.at);
     let failed = |why: String| Some(format!("expr: {}, time: {:?}, err: {why}", one.expr, one.at));
-    let vector = match data.query(one.language, &one.expr, at, TIMEOUT).await {
+    let vector = match data.query(Expression::new(one.language, &one.expr), at, TIMEOUT).await {
         Ok(vector) => vector,
         Err(error) => return failed(error.to_string()),
     };
@@ -220,7 +227,9 @@ async fn check_expression(data: &MemoryData, test: &Test, one: &ExprTest, is_fuz
         let parsed = match (text.trim(), one.language) {
             ("" | "{}", _) => Ok(Labels::default()),
             (text, Language::Promql) => sandur_promql::parse_metric(text).map_err(|error| error.to_string()),
-            (text, Language::Logql) => Labels::parse(text).map_err(|error| error.to_string()),
+            (text, Language::Logql | Language::Graphite) => {
+                Labels::parse(text).map_err(|error| error.to_string())
+            }
         };
         match parsed {
             Ok(labels) => expected.push((labels, number.clone())),

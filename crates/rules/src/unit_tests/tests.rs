@@ -88,6 +88,65 @@ async fn a_file_of_promtool_passes() {
     assert_eq!(failures(RULES, TESTS).await, "");
 }
 
+const GRAPHITE: &str = r#"
+groups:
+  - name: carbon
+    language: graphite
+    rules:
+      - record: load:avg
+        expr: averageSeries(servers.*.load)
+      - alert: HighLoad
+        expr: currentAbove(aliasByNode(servers.*.load, 1), 5)
+        for: 2m
+        annotations:
+          summary: '{{ $labels.name }} has {{ $value }} of {{ query "maxSeries(servers.*.load)" | first | value }}'
+      - alert: Slow
+        expr: currentAbove(seriesByTag('name=latency', 'dc=x'), 1)
+      - alert: OldBackup
+        expr: currentAbove(backup.age, 10)
+        window: 1h
+"#;
+
+const GRAPHITE_TESTS: &str = r#"
+rule_files: [rules*.yml]
+tests:
+  - interval: 1m
+    input_graphite:
+      - {series: servers.a.load, values: '1 2 6 7 8 9'}
+      - {series: servers.b.load, values: '1 1 1 1 1 1'}
+      - {series: 'latency;dc=x;host=h', values: '_ _ 2 _ _ _ _ _ _ _'}
+      - {series: backup.age, values: '11'}
+    alert_rule_test:
+      - eval_time: 3m
+        alertname: HighLoad
+      - eval_time: 5m
+        alertname: HighLoad
+        exp_alerts:
+          - exp_labels: {name: a}
+            exp_annotations: {summary: a has 9 of 9}
+      - eval_time: 6m
+        alertname: Slow
+        exp_alerts: [{exp_labels: {name: latency;dc=x;host=h, dc: x, host: h}}]
+      - {eval_time: 8m, alertname: Slow}
+      - {eval_time: 50m, alertname: OldBackup, exp_alerts: [{exp_labels: {name: backup.age}}]}
+      - {eval_time: 61m, alertname: OldBackup}
+    promql_expr_test:
+      - expr: load:avg
+        eval_time: 2m
+        exp_samples:
+          - labels: 'load:avg{name="averageSeries(servers.*.load)", aggregatedBy="average"}'
+            value: 3.5
+    graphite_expr_test:
+      - expr: sumSeries(servers.*.load)
+        eval_time: 5m
+        exp_samples: [{labels: '{name="sumSeries(servers.*.load)", aggregatedBy="sum"}', value: 10}]
+"#;
+
+#[tokio::test(start_paused = true)]
+async fn rules_of_graphite_have_the_last_value_of_each_series() {
+    assert_eq!(failures(GRAPHITE, GRAPHITE_TESTS).await, "");
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_not_as_expected_is_reported() {
     for (from, to, expected) in [

@@ -96,6 +96,7 @@ groups:
     rules:
       - {record: two, expr: vector(2)}
       - {record: four, expr: two * 2, labels: {source: rules}}
+      - {record: doubled, language: graphite, expr: "scale(seriesByTag('name=two'), 2)"}
       - record: errors:count1h
         language: logql
         expr: sum by (app) (count_over_time({app="api"} |= "error" [1h]))
@@ -137,6 +138,7 @@ fn rules_are_evaluated_stored_shown_and_sent() {
     assert_eq!(server.push(&json!({"app": "api"}), &lines).unwrap().0, 204);
 
     soon(&server, "four", || value(&server, "four{source=\"rules\"}").filter(|four| four == "4"));
+    soon(&server, "doubled", || value(&server, "doubled").filter(|doubled| doubled == "4"));
     soon(&server, "errors", || value(&server, "errors:count1h").filter(|errors| errors == "3"));
     let alert = soon(&server, "the notification", || received.lock().unwrap().first().cloned());
     assert_eq!(

@@ -137,3 +137,16 @@ fn rules_over_lines_are_replayed() {
     assert_eq!((code, &states[..]), (Some(0), &["firing", "resolved"][..]), "{seen:?} {errors}");
     assert_eq!(seen[0]["labels"]["app"], "api");
 }
+
+#[test]
+fn targets_of_graphite_are_replayed() {
+    let world = World::new();
+    let file = world.folder.path().join("targets.yml");
+    let expr = "currentAbove(seriesByTag('name=load', 'host=a'), 5)";
+    fs::write(&file, format!("groups:\n- name: g\n  rules:\n  - alert: Loaded\n    expr: {expr}\n")).unwrap();
+    let named = format!("graphite:{}", file.display());
+    let (code, seen, errors) = world.replay(Path::new(&named), &[]);
+    let states: Vec<&str> = seen.iter().filter_map(|one| one["state"].as_str()).collect();
+    assert_eq!((code, &states[..]), (Some(0), &["firing", "resolved"][..]), "{seen:?} {errors}");
+    assert_eq!((&seen[0]["labels"]["host"], &seen[0]["value"]), (&"a".into(), &"9".into()));
+}

@@ -2,15 +2,20 @@
 
 mod kept_events;
 
+use std::time::Duration;
+
 use sandur_graphite::{
-    Error, Listing, ListingRequest, RenderRequest, Rendered, StoredOptions, StoredSeries, render,
+    Error, LastValue, Listing, ListingRequest, RenderRequest, Rendered, StoredOptions, StoredSeries,
+    last_values, render,
 };
 use sandur_memory::Reservation;
+use sandur_model::SECOND_NS;
 use sandur_query::QueryContext;
 
 use crate::caller::Caller;
+use crate::failure::status_of;
 use crate::queries::Queries;
-use crate::query_log::{Asked, QueryLog, Times};
+use crate::query_log::{Asked, Outcome, QueryLog, Times};
 
 pub use kept_events::{KeptEvents, batch};
 
@@ -39,12 +44,22 @@ pub struct GraphiteQuery<'a> {
 impl<'a> GraphiteQuery<'a> {
     /// Begins a request.
     pub fn begin(queries: &'a Queries, caller: &'a Caller, request: GraphiteRequest) -> Self {
-        let ns = |seconds: i64| seconds.saturating_mul(sandur_model::SECOND_NS);
+        Self::begin_within(queries, caller, request, None)
+    }
+
+    /// Begins a request with a shorter deadline than that of the server.
+    pub fn begin_within(
+        queries: &'a Queries,
+        caller: &'a Caller,
+        request: GraphiteRequest,
+        timeout: Option<Duration>,
+    ) -> Self {
+        let ns = |seconds: i64| seconds.saturating_mul(SECOND_NS);
         let (start_ns, end_ns) = match request.times {
             Some((from, until)) => (ns(from), ns(until)),
             None => (0, queries.env().now_ns()),
         };
-        let context = queries.samples_context(&caller.tenant, None);
+        let context = queries.samples_context(&caller.tenant, timeout);
         let asked = Asked::graphite(request.kind, &request.text, Times { start_ns, end_ns });
         let log = QueryLog::begin(queries, caller, &context, asked);
         Self { queries, caller, request, context, log }
@@ -73,13 +88,45 @@ impl<'a> GraphiteQuery<'a> {
         self.context.in_time(done).await.unwrap_or_else(|late| Err(late.into()))
     }
 
+    /// Evaluates the text as a target at the end of its times, and ends the request. Each series has its last
+    /// value in the window before. The returned reservation covers the values.
+    pub async fn last_values(self, window: Duration) -> Result<(Vec<LastValue>, Reservation), Error> {
+        let (window, at) = (i64::try_from(window.as_secs()).unwrap_or(i64::MAX), self.request.times);
+        let at = at.map_or_else(|| self.queries.env().now_ns().div_euclid(SECOND_NS), |(_, until)| until);
+        let done = async {
+            self.check_blocked()?;
+            let target = &self.request.text;
+            let values = over_series(self.queries, self.request.times, async |series| {
+                let mut retries = self.context.memory_retries();
+                loop {
+                    let done = last_values(series, &self.context, target, (window, at)).await;
+                    if !retries.repeat_after(&done).await {
+                        return done;
+                    }
+                }
+            });
+            let values = values.await?;
+            let bytes = values.iter().map(LastValue::bytes).sum();
+            let memory = self.context.budget().reserve(bytes).map_err(sandur_query::Error::from)?;
+            Ok((values, memory))
+        };
+        let done: Result<_, Error> = self.context.in_time(done).await.unwrap_or_else(|late| Err(late.into()));
+        let outcome = match &done {
+            Ok((values, _)) => Outcome::answered(values.iter().map(LastValue::bytes).sum()),
+            Err(error) => Outcome::failed(status_of(error.kind()), &error.to_string()),
+        };
+        let cost = self.log.cost();
+        self.log.end(&cost, outcome);
+        done
+    }
+
     /// Opens a listing of paths, without producing its first piece.
     pub async fn listing(&self, request: ListingRequest) -> Result<Listing, sandur_query::Error> {
         let queries = self.queries;
         let source = queries.samples_with_rollups();
         let options = options(queries, self.request.times);
         let series = StoredSeries::new(&source, queries.graphite_rules(), options);
-        let now = queries.env().now_ns().div_euclid(sandur_model::SECOND_NS);
+        let now = queries.env().now_ns().div_euclid(SECOND_NS);
         self.context.in_time(series.listing(&self.context, request, now)).await?
     }
 }
