@@ -102,7 +102,8 @@ pub static OPTIONS: &[OptionSpec] = &[
     ),
     option(
         "self_rules",
-        "Evaluate the built-in alerts about this server (packaging/alerts.yml) for the tenant ruler.tenant. \
+        "Evaluate the built-in alerts and recording rules about this server (packaging/alerts.yml, \
+         packaging/recording.yml) for the tenant ruler.tenant. \
          Each scrape_interval its own metrics are stored for them, as those of the job sandur \
          (docs/rules.md).",
         |s| Slot::Switch(&mut s.self_rules),

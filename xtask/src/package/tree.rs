@@ -20,6 +20,7 @@ const FILES: &[(&str, &str)] = &[
     ("README.md", "usr/share/doc/sandur/README.md"),
     ("CHANGELOG.md", "usr/share/doc/sandur/CHANGELOG.md"),
     ("packaging/alerts.yml", "usr/share/doc/sandur/examples/alerts.yml"),
+    ("packaging/recording.yml", "usr/share/doc/sandur/examples/recording.yml"),
     ("packaging/haproxy.cfg", "usr/share/doc/sandur/examples/haproxy.cfg"),
 ];
 

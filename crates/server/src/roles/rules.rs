@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use sandur_config::Settings;
@@ -62,11 +63,16 @@ fn about_this_server(settings: &Settings) -> Result<Vec<GroupSpec>, Failed> {
              metrics; set both to the same tenant",
         ));
     }
-    built_in("sandur.yml", include_str!("../../../../packaging/alerts.yml"))
+    let interval = settings.ruler.evaluation_interval;
+    let mut groups = built_in("sandur.yml", include_str!("../../../../packaging/alerts.yml"), interval)?;
+    let recorded = include_str!("../../../../packaging/recording.yml");
+    groups.extend(built_in("sandur.yml", recorded, interval)?);
+    Ok(groups)
 }
 
-fn built_in(name: &str, text: &str) -> Result<Vec<GroupSpec>, Failed> {
-    read(text, &name.into(), ReadOptions::default()).map_err(|error| Failed::new(error.to_string()))
+fn built_in(name: &str, text: &str, interval: Duration) -> Result<Vec<GroupSpec>, Failed> {
+    let options = ReadOptions { interval, ..ReadOptions::default() };
+    read(text, &name.into(), options).map_err(|error| Failed::new(error.to_string()))
 }
 
 /// Starts the evaluation of the rules in a text, without Alertmanagers.
@@ -74,7 +80,7 @@ pub fn start_text(app: &App, text: &str, address: SocketAddr) -> Result<Option<T
     let configured = Configured {
         tenant: TenantId::default_tenant(),
         has_stored: false,
-        built_in: built_in("demo.yml", text)?,
+        built_in: built_in("demo.yml", text, ReadOptions::default().interval)?,
         sources: Vec::new(),
         labels: Vec::new(),
         destinations: Destinations::none()?,

@@ -23,7 +23,12 @@ fn a_server_stores_its_metrics_and_evaluates_alerts_about_itself() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     let setup = Setup::new(store.to_str().unwrap(), folder.path());
-    let options = ["--self-rules", "--scrape-interval=1s", "--cluster-advertise-address=db.example:3100"];
+    let options = [
+        "--self-rules",
+        "--scrape-interval=1s",
+        "--ruler-evaluation-interval=1s",
+        "--cluster-advertise-address=db.example:3100",
+    ];
     let server = setup.with(&options).start();
     let answer = wait_for(&server, "/api/v1/targets", |answer| {
         answer["data"]["activeTargets"]
@@ -36,10 +41,20 @@ fn a_server_stores_its_metrics_and_evaluates_alerts_about_itself() {
     let answer = wait_for(&server, query, |answer| answer["data"]["result"][0].is_object());
     assert_eq!(answer["data"]["result"][0]["metric"]["instance"], "db.example:3100");
     let answer = server.get_json("/api/v1/rules");
-    let [group] = &answer["data"]["groups"].as_array().unwrap()[..] else { panic!("{answer}") };
+    let [group, recorded] = &answer["data"]["groups"].as_array().unwrap()[..] else { panic!("{answer}") };
     let rules = group["rules"].as_array().unwrap();
     assert!(group["file"] == "sandur.yml" && rules.len() > 15, "{answer}");
     assert!(rules.iter().any(|rule| rule["name"] == "SandurNotWritable"));
+    for rule in recorded["rules"].as_array().unwrap() {
+        let name = rule["name"].as_str().unwrap();
+        // No point of carbon was received, nothing was read from a store by the cache, and nothing failed.
+        let has_a_value = !["carbon", "cache", "errors"].iter().any(|part| name.contains(part));
+        if has_a_value {
+            wait_for(&server, &format!("/api/v1/query?query={name}"), |answer| {
+                answer["data"]["result"][0].is_object()
+            });
+        }
+    }
 }
 
 #[test]

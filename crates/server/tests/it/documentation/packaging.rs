@@ -123,11 +123,13 @@ fn prometheus_accepts_the_alerts_and_the_example_of_remote_write() {
     }
     let folder = tempfile::tempdir().unwrap();
     let (config, alerts) = (folder.path().join("prometheus.yml"), folder.path().join("alerts.yml"));
+    let recorded = folder.path().join("recording.yml");
+    std::fs::write(&recorded, file("packaging/recording.yml")).unwrap();
     std::fs::write(&config, &example.text).unwrap();
     std::fs::write(&alerts, file("packaging/alerts.yml")).unwrap();
     for arguments in [
         &["check", "config", "--syntax-only", config.to_str().unwrap()][..],
-        &["check", "rules", alerts.to_str().unwrap()],
+        &["check", "rules", alerts.to_str().unwrap(), recorded.to_str().unwrap()],
     ] {
         let output = Command::new("promtool").args(arguments).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
