@@ -263,7 +263,8 @@ impl Joiner {
             *kind = begins;
             return true;
         }
-        let is_head = begins.is_some() || HEADS.iter().any(|head| (head.is)(line));
+        let is_object = line.starts_with(b"{\"") && first.starts_with(b"{");
+        let is_head = begins.is_some() || is_object || HEADS.iter().any(|head| (head.is)(line));
         let has_ended = kind.is_some_and(|own| own.has_clear_end());
         is_headed && !is_head && !has_ended && self.is_trusted()
     }

@@ -358,8 +358,9 @@ fn continues_python(inside: &mut Inside, _: &[u8], line: &[u8]) -> bool {
 }
 
 fn continues_go(_: &mut Inside, _: &[u8], line: &[u8]) -> bool {
-    const STARTS: [&str; 9] = [
+    const STARTS: [&str; 10] = [
         "created by ",
+        "panic(",
         "exit status ",
         "[signal ",
         "runtime stack:",

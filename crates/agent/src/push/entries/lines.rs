@@ -104,9 +104,9 @@ pub fn is_traceback(line: &[u8]) -> bool {
 }
 
 /// Words of severity at the start of lines.
-const LEVELS: Words<16> = Words::new([
+const LEVELS: Words<19> = Words::new([
     "TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL", "SEVERE", "EMERG",
-    "ALERT", "CRIT", "ERR", "FINE", "CONFIG",
+    "ALERT", "CRIT", "ERR", "FINE", "CONFIG", "FAIL", "DBUG", "TRCE",
 ]);
 
 /// A line that begins with a level, as `INFO text`, `[warn] text`, `level=info`, `<6>text`: it begins an

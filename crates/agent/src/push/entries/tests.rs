@@ -229,3 +229,36 @@ fn a_push_that_is_repeated_from_any_batch_cuts_the_same_entries() {
         }
     }
 }
+
+#[test]
+fn an_object_in_json_without_a_time_begins_an_entry() {
+    let line = |n: u32| format!("{{\"time\":\"2026-01-14T06:01:4{n}Z\",\"level\":\"info\",\"msg\":\"m\"}}");
+    let untimed = "{\"level\":\"error\",\"msg\":\"no time\"}".to_owned();
+    let lines = [line(1), line(2), line(3), untimed.clone(), untimed, line(4)];
+    assert_eq!(cut(&(lines.join("\n") + "\n")), lines);
+}
+
+#[test]
+fn the_levels_of_dotnet_begin_entries() {
+    let entries = [
+        "info: Microsoft.Hosting.Lifetime[14]\n      Now listening on: http://localhost:5000",
+        "fail: Microsoft.AspNetCore.Server.Kestrel[13]\n      Connection id \"0HN\"\n      \
+         System.InvalidOperationException: boom\n         at Program.<Main>$(String[] args) in /app/P.cs:line 3",
+        "crit: App[0]\n      gone",
+        "dbug: App[0]\n      x",
+    ];
+    assert_eq!(cut(&(entries.join("\n") + "\n")), entries);
+}
+
+#[test]
+fn a_panic_while_serving_http_is_one_entry() {
+    let entries = [
+        "2026/01/14 06:01:43 http: panic serving 10.0.0.1:51820: boom\ngoroutine 84 [running]:\n\
+         net/http.(*conn).serve.func1()\n\t/usr/lib/go/src/net/http/server.go:1947 +0xbe\n\
+         panic({0x6a2f80?, 0x7b5d10?})\n\t/usr/lib/go/src/runtime/panic.go:787 +0x132\n\
+         main.handler({0x7b8b28, 0xc0001220e0}, 0xc000146000)\n\t/app/main.go:12 +0x2c\n\
+         created by net/http.(*Server).Serve in goroutine 1\n\t/usr/lib/go/src/net/http/server.go:3454 +0x485",
+        "2026/01/14 06:01:44 next",
+    ];
+    assert_eq!(cut(&(entries.join("\n") + "\n")), entries);
+}

@@ -10,8 +10,8 @@ use super::parts::epoch;
 
 /// Names of fields with the time, in order of preference: quoted for JSON, with `=` for logfmt. The names
 /// with underscores are journald's, those with `@` Logstash's and Serilog's, `timeMillis` and
-/// `epochSecond` Log4j's, `asctime` Python's.
-const FIELDS: [(&str, &str); 13] = [
+/// `epochSecond` Log4j's, `asctime` Python's, `Timestamp` Serilog's and .NET's.
+const FIELDS: [(&str, &str); 14] = [
     ("\"timestamp\"", "timestamp="),
     ("\"@timestamp\"", "@timestamp="),
     ("\"time\"", "time="),
@@ -25,6 +25,7 @@ const FIELDS: [(&str, &str); 13] = [
     ("\"asctime\"", "asctime="),
     ("\"eventTime\"", "eventTime="),
     ("\"date\"", "date="),
+    ("\"Timestamp\"", "Timestamp="),
 ];
 
 /// Searchers of the names: to make one takes longer than to search a line.
