@@ -3,10 +3,12 @@
 //! The first of these decides: a label of the stream with one of [`LEVEL_KEYS`]; structured metadata with
 //! such a name; OTLP's `severity_number`; a field of a JSON line; a field of a logfmt line; the first
 //! standalone level word of the line. If a label or metadata value is no known level, `detected_level`
-//! becomes that value. If the value of a field is no known level, the line is searched for words.
+//! becomes that value. If the value of a field is no known level, the line is searched for words. Only if all
+//! this finds nothing are the forms of loggers looked at that Loki does not know (`short_level`).
 
 use sandur_model::{Labels, Level};
 
+use crate::level_json::Field;
 use crate::level_keys::LEVEL_KEYS;
 use crate::{level_json, level_logfmt};
 
@@ -80,14 +82,75 @@ pub(crate) fn severity_level(number: &[u8]) -> Level {
 
 /// Returns the level that the line itself names.
 pub(crate) fn line_level(line: &[u8]) -> Level {
-    let field = if level_json::looks_like_json(line) {
-        level_json::level_field(line)
+    let named = if level_json::looks_like_json(line) {
+        match level_json::level_field(line) {
+            Some(Field::Text(text)) => level_named(text),
+            Some(Field::Number(number)) => match word_level(line) {
+                Level::Unknown => return level_of_number(number),
+                level => Some(level),
+            },
+            None => None,
+        }
     } else if memchr::memchr(b'=', line).is_some() {
-        level_logfmt::level_field(line)
+        level_logfmt::level_field(line).and_then(level_named)
     } else {
         None
     };
-    field.and_then(level_named).unwrap_or_else(|| word_level(line))
+    match named.unwrap_or_else(|| word_level(line)) {
+        Level::Unknown => short_level(line),
+        level => level,
+    }
+}
+
+/// Returns the level of a number in a JSON line, as pino and bunyan write it.
+fn level_of_number(number: &[u8]) -> Level {
+    match number {
+        b"10" => Level::Trace,
+        b"20" => Level::Debug,
+        b"30" => Level::Info,
+        b"40" => Level::Warn,
+        b"50" => Level::Error,
+        b"60" => Level::Fatal,
+        _ => Level::Unknown,
+    }
+}
+
+/// Returns the level of a line in which Loki finds none: .NET's console and java.util.logging begin a line
+/// with a word of their own, and Serilog ends a bracket near the start with three letters.
+fn short_level(line: &[u8]) -> Level {
+    /// Number of bytes in which a bracket is searched.
+    const LOOK_BYTES: usize = 64;
+    const STARTS: [(&[u8], Level); 7] = [
+        (b"fail:", Level::Error),
+        (b"crit:", Level::Critical),
+        (b"dbug:", Level::Debug),
+        (b"trce:", Level::Trace),
+        (b"SEVERE:", Level::Error),
+        (b"FINE:", Level::Debug),
+        (b"PANIC:", Level::Fatal),
+    ];
+    const SHORT: [(&[u8], Level); 6] = [
+        (b"VRB", Level::Trace),
+        (b"TRC", Level::Trace),
+        (b"DBG", Level::Debug),
+        (b"INF", Level::Info),
+        (b"WRN", Level::Warn),
+        (b"FTL", Level::Fatal),
+    ];
+    // The level of java.util.logging is at the start of the second line of its records.
+    let second = || memchr::memchr(b'\n', line).map_or(&b""[..], |at| &line[at + 1..]);
+    for text in [line, second()] {
+        if let Some((_, level)) = STARTS.iter().find(|(start, _)| text.starts_with(start)) {
+            return *level;
+        }
+    }
+    let begin = &line[..line.len().min(LOOK_BYTES)];
+    let short = |end: usize| {
+        let word = begin.get(end.checked_sub(3)?..end)?;
+        let is_alone = matches!(begin.get(end.checked_sub(4)?), Some(b'[' | b' '));
+        SHORT.iter().find(|(name, _)| is_alone && *name == word).map(|(_, level)| *level)
+    };
+    memchr::memchr(b']', begin).and_then(short).unwrap_or(Level::Unknown)
 }
 
 /// The byte may precede a level word.
@@ -208,6 +271,21 @@ mod tests {
             ("errorCode=123", Unknown),
             ("error=something", Error),
             ("event='User logged in' level='info' timestamp='x'", Info),
+            // Loggers whose words Loki does not know
+            (r#"{"level":10,"msg":"x"}"#, Trace),
+            (r#"{"level":50,"time":1768370503250,"msg":"x"}"#, Error),
+            (r#"{"level":60,"msg":"warn: x"}"#, Warn),
+            (r#"{"level":3,"msg":"x"}"#, Unknown),
+            (r#"{"level":30,"a":{"level":"error"}}"#, Error),
+            ("[12:00:01 INF] Started", Info),
+            ("2026-01-14 06:01:43.123 +01:00 [FTL] x", Fatal),
+            ("[WRN]", Warn),
+            ("x [a INFX] [INF]", Unknown),
+            ("INF]", Unknown),
+            ("fail: Microsoft.AspNetCore.Server[13]", Error),
+            ("fail over is done", Unknown),
+            ("Jan 14, 2026 6:01:43 AM com.example.Main run\nSEVERE: x", Error),
+            ("2026-01-14 x\nyes", Unknown),
         ] {
             assert_eq!(line_level(line.as_bytes()), level, "{line}");
         }

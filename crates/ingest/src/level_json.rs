@@ -15,17 +15,29 @@ pub(crate) fn looks_like_json(line: &[u8]) -> bool {
     line.first() == Some(&b'{') && line.last() == Some(&b'}')
 }
 
-/// Returns the raw text of the level field, with its escapes.
-pub(crate) fn level_field(line: &[u8]) -> Option<&[u8]> {
-    let mut scanner = Scanner { line, at: 0 };
+/// The level of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Field<'a> {
+    /// The raw text of the level field, with its escapes.
+    Text(&'a [u8]),
+    /// There is no text, but a number.
+    Number(&'a [u8]),
+}
+
+/// Returns the level field.
+pub(crate) fn level_field(line: &[u8]) -> Option<Field<'_>> {
+    let mut scanner = Scanner { line, at: 0, number: None };
     scanner.skip_space();
     scanner.at += 1; // the opening brace, which `looks_like_json` has checked
-    scanner.object(1).ok()?
+    let text = scanner.object(1).ok()?;
+    text.map(Field::Text).or(scanner.number.map(Field::Number))
 }
 
 struct Scanner<'a> {
     line: &'a [u8],
     at: usize,
+    /// The first number of a known key.
+    number: Option<&'a [u8]>,
 }
 
 /// The line is not JSON.
@@ -79,7 +91,11 @@ impl<'a> Scanner<'a> {
                 let rest = &self.line[self.at..];
                 let end =
                     rest.iter().position(|b| matches!(b, b',' | b'}' | b']') || b.is_ascii_whitespace());
-                self.at += end.filter(|&length| length > 0).ok_or(Malformed)?;
+                let length = end.filter(|&length| length > 0).ok_or(Malformed)?;
+                if first.is_ascii_digit() && self.number.is_none() && is_level_key(key) {
+                    self.number = Some(&rest[..length]);
+                }
+                self.at += length;
             }
         }
         Ok(None)
@@ -166,7 +182,8 @@ mod tests {
             (r#"{"LeVeL":"error"}"#, None),
         ] {
             assert!(looks_like_json(line.as_bytes()), "{line}");
-            assert_eq!(level_field(line.as_bytes()), level.map(str::as_bytes), "{line}");
+            let expected = level.map(|text| Field::Text(text.as_bytes()));
+            assert_eq!(level_field(line.as_bytes()), expected, "{line}");
         }
         for line in ["", " ", "{", "x{}", "{} x", "[1]"] {
             assert!(!looks_like_json(line.as_bytes()), "{line}");
