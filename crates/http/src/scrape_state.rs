@@ -10,7 +10,7 @@ pub trait ScrapeState: Send + Sync {
     fn targets(&self) -> Vec<TargetShown>;
     /// Names of all scrape configurations.
     fn pools(&self) -> Vec<String>;
-    /// Sources of targets in DNS and Kubernetes.
+    /// Sources of targets in DNS, Kubernetes and files.
     fn discoveries(&self) -> Vec<DiscoveryShown> {
         Vec::new()
     }

@@ -61,7 +61,11 @@ pub enum EvaluationError {
 }
 
 impl EvaluationError {
-    /// The reason as a label of metrics.
+    /// Every reason.
+    pub(crate) const REASONS: [&str; 8] =
+        ["query", "incomplete", "timeout", "duplicate_labels", "limit", "memory", "not_owner", "write"];
+
+    /// The reason as a label of metrics: one of `REASONS`.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Query(_) | Self::NotVector => "query",

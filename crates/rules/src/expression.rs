@@ -16,7 +16,10 @@ pub fn check(language: Language, text: &str) -> Result<(), String> {
 fn promql(text: &str) -> Result<(), String> {
     let Err(error) = sandur_promql::parse(text) else { return Ok(()) };
     let advice = match logql(text) {
-        Ok(()) => "; it is valid LogQL: add `language: logql` to the rule or its group",
+        Ok(()) => {
+            "; it is valid LogQL: add `language: logql` to the rule or its group, or name the file as \
+             logql:PATH"
+        }
         Err(_) => "",
     };
     Err(format!("{error}{advice}"))

@@ -7,6 +7,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::error::EvaluationError;
+
 /// Labels of failures and losses.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ReasonLabels {
@@ -15,6 +17,8 @@ struct ReasonLabels {
 }
 
 /// Bounds of durations, in seconds.
+/// Why alerts are not sent.
+const LOST_REASONS: [&str; 4] = ["queue_full", "too_large", "refused", "removed"];
 const SECONDS: [f64; 10] = [0.001, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0];
 
 /// Counters of rules. Cheap to clone; all clones count together.
@@ -133,6 +137,17 @@ impl RuleMetrics {
         all.register("sandur_rules_stored_reads", text, own.stored_reads);
         let text = "Changes of stored rules by this process";
         all.register("sandur_rules_stored_changes", text, own.stored_changes);
+        self.show_zeros();
+    }
+
+    /// Shows the counters of all reasons from the start: a rate does not see that a series begins at 1.
+    fn show_zeros(&self) {
+        for reason in EvaluationError::REASONS {
+            drop(self.failures.get_or_create(&ReasonLabels { reason }));
+        }
+        for reason in LOST_REASONS {
+            drop(self.lost.get_or_create(&ReasonLabels { reason }));
+        }
     }
 
     /// Counts a failed evaluation.

@@ -52,12 +52,12 @@ pub struct TargetStatus {
     pub timeout: Duration,
 }
 
-/// The state of a source of targets: a name in the DNS, or objects of Kubernetes.
+/// The state of a source of targets: a name in the DNS, objects of Kubernetes, or the files of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiscoveryStatus {
     /// The name of its job.
     pub job: String,
-    /// How targets are found: `dns` or `kubernetes`.
+    /// How targets are found: `dns`, `kubernetes` or `file`.
     pub kind: &'static str,
     /// What is looked up.
     pub source: String,
@@ -102,7 +102,7 @@ impl Board {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the sources of targets in DNS and Kubernetes.
+    /// Returns the sources of targets in DNS, Kubernetes and files.
     pub fn discoveries(&self) -> Vec<DiscoveryStatus> {
         self.discoveries.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::batches::Batches;
-use crate::board::{Board, Health, TargetStatus};
+use crate::board::{Board, DiscoveryStatus, Health, TargetStatus};
 use crate::config::{JobConfig, ScrapeFile};
 use crate::discovery::{DiscoveryMetrics, InCluster, Resolver, Surroundings, Watched};
 use crate::fetch::{ACCEPT, Fetch, FetchRequest, Fetched};
@@ -59,11 +59,20 @@ pub struct Scraper {
     pub metrics: DiscoveryMetrics,
 }
 
+/// The kind of discovery in files, as users see it.
+const KIND_FILE: &str = "file";
+
+/// The state of files that were not read yet.
+fn status_of_files(job: &JobConfig, patterns: &[String]) -> DiscoveryStatus {
+    let source = patterns.join(", ");
+    DiscoveryStatus { job: job.name.clone(), kind: KIND_FILE, source, ..DiscoveryStatus::default() }
+}
+
 /// What a scraper knows between two discoveries.
 #[derive(Default)]
 struct Known {
-    /// The files of each job.
-    files: BTreeMap<String, KnownFiles>,
+    /// The files of each job, and the number of their state on the board.
+    files: BTreeMap<String, (usize, KnownFiles)>,
     /// The sources in the network, in the order of jobs.
     watched: Vec<Watched>,
 }
@@ -156,6 +165,37 @@ impl Scraper {
         }
     }
 
+    /// Reads the files of a job, and shows what failed.
+    async fn read_files(
+        &self,
+        mut files: KnownFiles,
+        patterns: Vec<String>,
+        number: usize,
+    ) -> (KnownFiles, Vec<TargetGroup>) {
+        let memory = self.memory.clone();
+        let read = move || {
+            let groups = files.read(&patterns, &memory);
+            (files, groups)
+        };
+        let (files, listed) = self.env.run_blocking(read).await;
+        let error = files.errors().next().map(|(path, error)| match files.errors().len() {
+            1 => format!("{path}: {error}"),
+            all => format!("{path}: {error} (and {} more files)", all - 1),
+        });
+        self.metrics.refreshed(KIND_FILE, error.is_none());
+        self.board.change_discovery(number, |status| {
+            status.targets = listed.iter().map(|group| group.targets.len()).sum();
+            match error {
+                None => (status.last_success_ns, status.last_error) = (self.env.now_ns(), String::new()),
+                Some(error) => {
+                    status.failures += 1;
+                    status.last_error = error;
+                }
+            }
+        });
+        (files, listed)
+    }
+
     /// Returns the targets of all jobs, without duplicates.
     async fn discover(
         &self,
@@ -167,14 +207,11 @@ impl Scraper {
             let patterns: Vec<String> = job.files.iter().flat_map(|files| files.patterns.clone()).collect();
             let mut groups: Vec<TargetGroup> = job.groups.clone();
             if !patterns.is_empty() {
-                let mut files = known.files.remove(&job.name).unwrap_or_default();
-                let memory = self.memory.clone();
-                let read = move || {
-                    let groups = files.read(&patterns, &memory);
-                    (files, groups)
-                };
-                let (files, listed) = self.env.run_blocking(read).await;
-                known.files.insert(job.name.clone(), files);
+                let (number, files) = known.files.remove(&job.name).unwrap_or_else(|| {
+                    (self.board.add_discovery(status_of_files(job, &patterns)), KnownFiles::default())
+                });
+                let (files, listed) = self.read_files(files, patterns, number).await;
+                known.files.insert(job.name.clone(), (number, files));
                 groups.extend(listed);
             }
             groups.extend(known.watched.get(number).map(Watched::groups).unwrap_or_default());

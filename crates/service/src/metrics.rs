@@ -7,6 +7,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use sandur_ingest::Reason;
 use sandur_query::{FairQueue, ResultsCache};
 
 /// Labels of outcomes.
@@ -132,6 +133,10 @@ impl WriteMetrics {
         all.register("sandur_push_exemplars", "Accepted exemplars", own.exemplars);
         let text = "Samples, histograms and exemplars refused by a limit";
         all.register("sandur_push_refused_samples", text, own.refused_samples);
+        // From the start: a rate does not see that a series begins at 1.
+        for reason in Reason::EVERY {
+            self.refused_samples(reason.name(), 0);
+        }
         all.register("sandur_push_delta_series", "Delta series that are added up", own.delta_series);
         let text = "Pushes refused because resident memory was near its limit";
         all.register("sandur_memory_pressure_refusals", text, own.pressure_refusals);

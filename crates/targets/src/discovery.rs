@@ -27,30 +27,43 @@ struct Listed {
 
 /// The groups that files had when they were last read.
 #[derive(Default)]
-pub struct KnownFiles(BTreeMap<String, Listed>);
+pub struct KnownFiles {
+    listed: BTreeMap<String, Listed>,
+    /// Why the last reads failed, by path or pattern.
+    errors: BTreeMap<String, String>,
+}
 
 impl KnownFiles {
+    /// The files and patterns that could not be read the last time, and why.
+    pub fn errors(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        self.errors.iter().map(|(path, error)| (path.as_str(), error.as_str()))
+    }
+
     /// Reads all files of the patterns. Blocks on file I/O.
     pub fn read(&mut self, patterns: &[String], memory: &MemoryBudget) -> Vec<TargetGroup> {
-        let mut paths: Vec<String> = Vec::new();
+        let (mut paths, mut errors) = (Vec::new(), BTreeMap::new());
         for pattern in patterns {
             match glob::glob(pattern) {
                 Ok(found) => paths.extend(found.flatten().map(|path| path.to_string_lossy().into_owned())),
-                Err(error) => tracing::error!(pattern, %error, "cannot read a pattern of target files"),
+                Err(error) => drop(errors.insert(pattern.clone(), error.to_string())),
             }
         }
         paths.truncate(FILES_MAX);
-        self.0.retain(|path, _| paths.contains(path));
+        self.listed.retain(|path, _| paths.contains(path));
         for path in paths {
             match read_file(&path, memory) {
-                Ok(listed) => drop(self.0.insert(path, listed)),
-                Err(error) => tracing::error!(
-                    path,
-                    error,
-                    "cannot read a file of targets; its previous targets are kept"
-                ),
+                Ok(listed) => drop(self.listed.insert(path, listed)),
+                Err(error) => drop(errors.insert(path, error)),
             }
         }
+        // Once for a failure that lasts.
+        for (path, error) in errors.iter().filter(|(path, error)| self.errors.get(*path) != Some(error)) {
+            tracing::error!(path, error, "cannot read a file of targets; its previous targets are kept");
+        }
+        for path in self.errors.keys().filter(|path| !errors.contains_key(*path)) {
+            tracing::info!(path, "the file of targets can be read again, or is gone");
+        }
+        self.errors = errors;
         let with_path = |(path, listed): (&String, &Listed)| {
             let named = |group: &TargetGroup| {
                 let mut group = group.clone();
@@ -59,7 +72,7 @@ impl KnownFiles {
             };
             listed.groups.iter().map(named).collect::<Vec<_>>()
         };
-        self.0.iter().flat_map(with_path).collect()
+        self.listed.iter().flat_map(with_path).collect()
     }
 }
 
@@ -99,8 +112,11 @@ mod tests {
         std::fs::write(path("a.json"), r#"[{"targets": ["#).unwrap();
         std::fs::write(path("b.json"), "- targets: [b:1]").unwrap();
         assert_eq!(targets(known.read(&patterns, &memory)), ["a:1", "b:1"]);
+        let [(path_of_error, _)] = known.errors().collect::<Vec<_>>()[..] else { panic!("one error") };
+        assert!(path_of_error.ends_with("a.json"), "{path_of_error}");
         std::fs::remove_file(path("a.json")).unwrap();
         assert_eq!(targets(known.read(&patterns, &memory)), ["b:1"]);
+        assert_eq!(known.errors().len(), 0);
     }
 
     #[test]

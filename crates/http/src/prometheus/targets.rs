@@ -30,8 +30,8 @@ pub static TARGETS: Route = Route {
         parameter("scrapePool", "the name of a scrape configuration; by default all"),
     ],
     answers: "200, `{\"activeTargets\":[..],\"droppedTargets\":[..],\"droppedTargetCounts\":{..},\
-              \"discoveries\":[..]}` as `data`. `discoveries` has the state of each name in the DNS and each \
-              entry of Kubernetes: its last error, its last success and its number of targets.",
+              \"discoveries\":[..]}` as `data`. `discoveries` has the state of each name in the DNS, each \
+              entry of Kubernetes, and the files of each job: its last error, its last success and its number of targets.",
     handler: |request, app| targets.call(request, app),
     ..Route::of(Group::Metrics)
 };

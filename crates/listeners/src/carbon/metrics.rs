@@ -41,6 +41,14 @@ impl CarbonMetrics {
         all.register("sandur_carbon_durable_points", "Points that are durable", self.durable.clone());
         let text = "Points and messages that were rejected";
         all.register("sandur_carbon_rejected_points", text, self.rejected.clone());
+        // From the start: a rate does not see that a series begins at 1.
+        let of_lines = sandur_carbon::Reason::EVERY.map(sandur_carbon::Reason::name);
+        let of_limits = sandur_ingest::Reason::EVERY.map(sandur_ingest::Reason::name);
+        of_lines
+            .into_iter()
+            .chain(of_limits)
+            .chain(["not_stored", "too_many_series"])
+            .for_each(|reason| self.rejected(reason, 0));
         let text = "Connections that the server closed, by reason";
         all.register("sandur_carbon_ended_connections", text, self.ended.clone());
         all.register("sandur_carbon_connections", "Open connections", self.connections.clone());

@@ -118,7 +118,10 @@ fn a_logql_expression_in_a_promql_rule_is_recognised() {
     let text =
         "groups:\n- name: g\n  rules:\n  - record: a\n    expr: 'sum(rate({app=\"x\"} |= \"error\" [5m]))'";
     let error = parse(text).unwrap_err().to_string();
-    assert!(error.ends_with("it is valid LogQL: add `language: logql` to the rule or its group"), "{error}");
+    assert!(
+        error.contains("it is valid LogQL: add `language: logql` to the rule or its group, or name"),
+        "{error}"
+    );
 }
 
 #[test]

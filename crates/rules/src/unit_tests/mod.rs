@@ -26,7 +26,7 @@ use crate::external::External;
 use crate::file::{ReadOptions, read};
 use crate::group::{Group, Parts};
 use crate::memory_data::MemoryData;
-use crate::sources::FILE_BYTES_MAX;
+use crate::sources::{FILE_BYTES_MAX, Source};
 use crate::spec::{Expression, GroupSpec, Language};
 use compare::{AlertSet, samples_differ};
 use file::{AlertTest, ExprTest, Test, TestFile};
@@ -60,13 +60,14 @@ pub async fn run(env: &Env, path: &Path, only: &[String]) -> Result<(), Vec<Stri
 fn load(tests: &TestFile, folder: &Path) -> Result<Vec<GroupSpec>, Vec<String>> {
     let (mut groups, mut failures) = (Vec::new(), Vec::new());
     for pattern in &tests.rule_files {
-        let paths = paths_of(folder, pattern);
+        let Source { path, language } = Source::parse(pattern);
+        let paths = paths_of(folder, &path.to_string_lossy());
         if paths.is_empty() {
             failures.push(format!("rule_files: no file matches '{pattern}'"));
         }
         for path in paths {
             let name: Arc<str> = path.display().to_string().into();
-            let options = ReadOptions { interval: tests.interval, ..ReadOptions::default() };
+            let options = ReadOptions { interval: tests.interval, language };
             match small_file::read_text(&path, FILE_BYTES_MAX) {
                 Ok(text) => match read(&text, &name, options) {
                     Ok(more) => groups.extend(more),

@@ -143,6 +143,14 @@ tests:
 "#;
 
 #[tokio::test(start_paused = true)]
+async fn the_language_of_a_rule_file_may_be_named() {
+    let rules = GRAPHITE.replace("    language: graphite\n", "");
+    let tests = GRAPHITE_TESTS.replace("[rules*.yml]", "['graphite:rules*.yml']");
+    assert_eq!(failures(&rules, &tests).await, "");
+    assert!(failures(&rules, GRAPHITE_TESTS).await.contains("could not parse expression"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn rules_of_graphite_have_the_last_value_of_each_series() {
     assert_eq!(failures(GRAPHITE, GRAPHITE_TESTS).await, "");
 }

@@ -12,7 +12,7 @@ struct KindLabels {
 }
 
 /// All kinds, so that counters are shown before they count.
-const KINDS: [&str; 2] = ["dns", "kubernetes"];
+const KINDS: [&str; 3] = ["dns", "kubernetes", "file"];
 
 /// Counters of discovery. Cheap to clone; all clones count together.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,7 @@ impl DiscoveryMetrics {
         }
         registry.register(
             "sandur_scrape_discovery_refreshes",
-            "Look-ups of targets in DNS and Kubernetes",
+            "Look-ups of targets in DNS, Kubernetes and files",
             self.refreshes.clone(),
         );
         registry.register(
@@ -40,7 +40,7 @@ impl DiscoveryMetrics {
         );
     }
 
-    pub(super) fn refreshed(&self, kind: &'static str, succeeded: bool) {
+    pub(crate) fn refreshed(&self, kind: &'static str, succeeded: bool) {
         self.refreshes.get_or_create(&KindLabels { kind }).inc();
         if !succeeded {
             self.failures.get_or_create(&KindLabels { kind }).inc();

@@ -55,6 +55,7 @@ pub fn file(settings: &Settings) -> Result<Option<(ScrapeFile, TenantId)>, Faile
             )));
         }
         scraped.jobs.append(&mut file.jobs);
+        scraped.warnings.append(&mut file.warnings);
     }
     Ok(Some((scraped, tenant)))
 }

@@ -266,8 +266,8 @@ impl Server {
         app.writes.intake().shutdown().await.map_err(|failure| {
             let text = failure.message;
             Failed::new(format!(
-                "stopped, but not all data was flushed: {text}; it is safe in the WAL and is flushed at the \
-                 next start"
+                "stopped, but not all rows were flushed: {text}. Acknowledged rows are in the WAL and are \
+                 flushed at the next start; pushes that were not acknowledged may have to be sent again"
             ))
         })
     }

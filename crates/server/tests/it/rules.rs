@@ -164,7 +164,10 @@ fn rules_are_evaluated_stored_shown_and_sent() {
     assert_eq!(server.get("/loki/api/v1/rules").0, 404, "rules of files are not stored rules");
     assert!(!String::from_utf8(server.get("/config").1).unwrap().contains("hidden-word"));
     let metrics = String::from_utf8(server.get("/metrics").1).unwrap();
-    assert!(metrics.contains("sandur_rules_evaluation_failures_total{reason=\"query\"}"), "{metrics}");
+    let failures = "sandur_rules_evaluation_failures_total{reason=\"query\"} ";
+    let failed = metrics.lines().find_map(|line| line.strip_prefix(failures)).unwrap();
+    assert_ne!(failed, "0", "{metrics}");
+    assert!(metrics.contains("sandur_rules_notifications_lost_total{reason=\"queue_full\"} 0\n"));
 
     // A broken file keeps what held before, and says so.
     std::fs::write(&rules, RULES.replace("vector(2)", "vector(")).unwrap();

@@ -211,7 +211,9 @@ type Changed = (&'static str, fn(u32) -> u32);
 /// Other processes and rules: their states are values of metrics.
 async fn of_others_and_rules(known: &mut BTreeSet<String>) {
     let failures = "sandur_rules_evaluation_failures_total{reason=\"query\"}";
-    let states: [(&str, Changed); 7] = [
+    let lost = "sandur_rules_notifications_lost_total{reason=\"queue_full\"}";
+    let unknown = "sandur_scrape_discovery_failures_total{kind=\"file\"}";
+    let states: [(&str, Changed); 9] = [
         ("SandurRowsOfOthersMissing", ("sandur_engine_followed_lagging", |_| 2)),
         ("SandurRoleWithoutNodes", ("sandur_engine_role_nodes{role=\"compact\"}", |_| 0)),
         ("SandurNodesHeld", ("sandur_engine_nodes_held", |_| 1)),
@@ -219,6 +221,8 @@ async fn of_others_and_rules(known: &mut BTreeSet<String>) {
         ("SandurRulesBroken", ("sandur_rules_stored_broken", |_| 1)),
         ("SandurRulesFail", (failures, |look| look)),
         ("SandurAlertsNotSent", ("sandur_rules_notifications_queued", |_| 7)),
+        ("SandurAlertsNotSent", (lost, |look| look / 20)),
+        ("SandurDiscoveryFails", (unknown, |look| look)),
     ];
     for (alert, (series, value)) in states {
         let mut world = World::new().await;
