@@ -53,6 +53,9 @@ pub enum Error {
         /// The closest known name.
         nearest: Option<String>,
     },
+    /// A file has several errors, in the order of their lines.
+    #[error("{}", lines(.0))]
+    Several(Vec<Error>),
     /// The value is invalid.
     #[error("{place}: {name}: {reason}")]
     Value {
@@ -74,6 +77,10 @@ impl Error {
 
 /// The place of errors in flags.
 pub const COMMAND_LINE: &str = "command line";
+
+fn lines(errors: &[Error]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
 
 fn hint(nearest: &Option<String>) -> String {
     match nearest {

@@ -19,9 +19,12 @@ use super::table::Named;
 /// Keys of limits that were removed. They are accepted with a warning for one release.
 const REMOVED: &[&str] = &["max_cache_freshness_per_query"];
 
+/// The most errors of a file that are reported.
+const ERRORS_MAX: usize = 100;
+
 /// Applies the text of a file named `path` to the settings.
 pub fn apply(settings: &mut Settings, path: &str, text: &str) -> Result<(), Error> {
-    let file = File { path, text, removed: RefCell::default() };
+    let file = File::new(path, text);
     let document = file.parse()?;
     let known = Named::every();
     let mut pairs = Vec::new();
@@ -29,7 +32,7 @@ pub fn apply(settings: &mut Settings, path: &str, text: &str) -> Result<(), Erro
     for (key, value) in document.get_ref() {
         match (key.get_ref().as_ref(), value.get_ref()) {
             ("tenants", DeValue::Table(table)) => tenants.extend(table.iter()),
-            (name, _) => file.flatten(name, key.span().start, value, &mut pairs)?,
+            (name, _) => file.flatten(name, key.span().start, value, &mut pairs),
         }
     }
     for pair in &pairs {
@@ -37,17 +40,21 @@ pub fn apply(settings: &mut Settings, path: &str, text: &str) -> Result<(), Erro
             continue;
         }
         let Some(named) = known.iter().find(|n| n.key == pair.key) else {
-            return Err(file.unknown(pair, known.iter().map(|n| n.key.as_str())));
+            file.note(pair.offset, file.unknown(pair, known.iter().map(|n| n.key.as_str())));
+            continue;
         };
-        named.slot(settings).set(&pair.value).map_err(|reason| file.bad_value(pair, reason))?;
+        if let Err(reason) = named.slot(settings).set(&pair.value) {
+            file.note(pair.offset, file.bad_value(pair, reason));
+        }
     }
     // After `[limits]`, from which a tenant's limits start, wherever the tables are in the file.
     for (name, table) in tenants {
-        let limits = file.tenant("tenants", name, table, &settings.limits)?;
-        settings.tenants.insert(name.get_ref().to_string(), limits);
+        if let Some(limits) = file.tenant("tenants", name, table, &settings.limits) {
+            settings.tenants.insert(name.get_ref().to_string(), limits);
+        }
     }
     settings.removed = file.removed.take();
-    Ok(())
+    file.finish()
 }
 
 /// Reads a file of overrides named `path`: limits per tenant, on top of those that `base` returns.
@@ -56,23 +63,23 @@ pub fn overrides(
     text: &str,
     base: impl Fn(&str) -> Limits,
 ) -> Result<BTreeMap<String, Limits>, Error> {
-    let file = File { path, text, removed: RefCell::default() };
+    let file = File::new(path, text);
     let document = file.parse()?;
     let mut all = BTreeMap::new();
     for (key, value) in document.get_ref() {
-        let DeValue::Table(tenants) = value.get_ref() else {
+        let tenants = value.get_ref().as_table().filter(|_| key.get_ref() == "overrides");
+        let Some(tenants) = tenants else {
             let (key, offset) = (key.get_ref().to_string(), key.span().start);
-            return Err(file.unknown(&Pair { key, value: String::new(), offset }, ["overrides"]));
+            file.note(offset, file.unknown(&Pair { key, value: String::new(), offset }, ["overrides"]));
+            continue;
         };
-        if key.get_ref() != "overrides" {
-            let (key, offset) = (key.get_ref().to_string(), key.span().start);
-            return Err(file.unknown(&Pair { key, value: String::new(), offset }, ["overrides"]));
-        }
         for (name, table) in tenants {
-            let limits = file.tenant("overrides", name, table, &base(name.get_ref()))?;
-            all.insert(name.get_ref().to_string(), limits);
+            if let Some(limits) = file.tenant("overrides", name, table, &base(name.get_ref())) {
+                all.insert(name.get_ref().to_string(), limits);
+            }
         }
     }
+    file.finish()?;
     file.removed.take().iter().for_each(|key| tracing::warn!("{key} has no effect any more: remove it"));
     Ok(all)
 }
@@ -82,6 +89,8 @@ struct File<'a> {
     text: &'a str,
     /// Places of removed keys, and the keys.
     removed: RefCell<Vec<String>>,
+    /// The errors so far, with their places in the text.
+    errors: RefCell<Vec<(usize, Error)>>,
 }
 
 /// A key and its value as text.
@@ -92,6 +101,30 @@ struct Pair {
 }
 
 impl<'a> File<'a> {
+    fn new(path: &'a str, text: &'a str) -> Self {
+        Self { path, text, removed: RefCell::default(), errors: RefCell::default() }
+    }
+
+    /// Notes an error. A file with errors is not used, but all of them are reported.
+    fn note(&self, offset: usize, error: Error) {
+        let mut errors = self.errors.borrow_mut();
+        if errors.len() < ERRORS_MAX {
+            errors.push((offset, error));
+        }
+    }
+
+    /// Fails if there was an error.
+    fn finish(&self) -> Result<(), Error> {
+        let mut errors = self.errors.take();
+        errors.sort_by_key(|(offset, _)| *offset);
+        let mut errors: Vec<Error> = errors.into_iter().map(|(_, error)| error).collect();
+        match errors.len() {
+            0 => Ok(()),
+            1 => Err(errors.remove(0)),
+            _ => Err(Error::Several(errors)),
+        }
+    }
+
     fn parse(&self) -> Result<Spanned<DeTable<'a>>, Error> {
         DeTable::parse(self.text).map_err(|error| {
             if foreign::is_yaml(self.path, self.text) {
@@ -130,63 +163,76 @@ impl<'a> File<'a> {
         Error::Value { place: self.place(pair.offset), name: pair.key.clone(), reason }
     }
 
-    /// The limits of `[tenants.NAME]`: the common limits, overridden by those in the table.
+    /// The limits of `[tenants.NAME]`: the common limits, overridden by those in the table. `None` if its name
+    /// is wrong, or it is no table.
     fn tenant(
         &self,
         group: &str,
         name: &Spanned<std::borrow::Cow<'_, str>>,
         table: &Spanned<DeValue<'_>>,
         common: &Limits,
-    ) -> Result<Limits, Error> {
-        let place = || self.place(name.span().start);
-        TenantId::new(name.get_ref()).map_err(|e| Error::Value {
-            place: place(),
+    ) -> Option<Limits> {
+        let offset = name.span().start;
+        let wrong = |reason: String| Error::Value {
+            place: self.place(offset),
             name: format!("{group}.{}", name.get_ref()),
-            reason: e.to_string(),
-        })?;
-        let mut pairs = Vec::new();
-        let mut limits = common.clone();
+            reason,
+        };
+        if let Err(error) = TenantId::new(name.get_ref()) {
+            self.note(offset, wrong(error.to_string()));
+            return None;
+        }
+        let (mut pairs, mut limits) = (Vec::new(), common.clone());
         let Some(keys) = table.get_ref().as_table() else {
-            let reason = "expected a table of limits".to_owned();
-            return Err(Error::Value { place: place(), name: format!("{group}.{}", name.get_ref()), reason });
+            self.note(offset, wrong("expected a table of limits".to_owned()));
+            return None;
         };
         for (key, value) in keys {
-            self.flatten(key.get_ref(), key.span().start, value, &mut pairs)?;
+            self.flatten(key.get_ref(), key.span().start, value, &mut pairs);
         }
         for pair in pairs.iter().filter(|pair| !self.is_removed(&pair.key, pair)) {
             let Some(spec) = LIMITS.iter().find(|l| l.key == pair.key) else {
-                return Err(self.unknown(pair, LIMITS.iter().map(|l| l.key)));
+                self.note(pair.offset, self.unknown_limit(pair));
+                continue;
             };
-            (spec.slot)(&mut limits).set(&pair.value).map_err(|reason| self.bad_value(pair, reason))?;
+            if let Err(reason) = (spec.slot)(&mut limits).set(&pair.value) {
+                self.note(pair.offset, self.bad_value(pair, reason));
+            }
         }
-        Ok(limits)
+        Some(limits)
+    }
+
+    /// The error of an unknown key in the limits of a tenant, which have no `limits.` before their names.
+    fn unknown_limit(&self, pair: &Pair) -> Error {
+        let short = pair.key.strip_prefix("limits.").unwrap_or_default();
+        match LIMITS.iter().find(|limit| limit.key == short) {
+            Some(limit) => Error::Unknown {
+                place: self.place(pair.offset),
+                name: pair.key.clone(),
+                nearest: Some(limit.key.to_owned()),
+            },
+            None => self.unknown(pair, LIMITS.iter().map(|limit| limit.key)),
+        }
     }
 
     /// Converts nested tables to dotted keys, and values to text.
-    fn flatten(
-        &self,
-        key: &str,
-        offset: usize,
-        value: &Spanned<DeValue<'_>>,
-        pairs: &mut Vec<Pair>,
-    ) -> Result<(), Error> {
+    fn flatten(&self, key: &str, offset: usize, value: &Spanned<DeValue<'_>>, pairs: &mut Vec<Pair>) {
         let value = match value.get_ref() {
             DeValue::Table(table) => {
                 for (name, inner) in table {
                     let key = format!("{key}.{}", name.get_ref());
-                    self.flatten(&key, name.span().start, inner, pairs)?;
+                    self.flatten(&key, name.span().start, inner, pairs);
                 }
-                return Ok(());
+                return;
             }
             value => scalar(value),
         };
         let Some(value) = value else {
             let (place, name) = (self.place(offset), key.to_owned());
             let reason = "expected text, a number, true or false, or a list of texts".to_owned();
-            return Err(Error::Value { place, name, reason });
+            return self.note(offset, Error::Value { place, name, reason });
         };
         pairs.push(Pair { key: key.to_owned(), value, offset });
-        Ok(())
     }
 }
 
@@ -297,6 +343,32 @@ mod tests {
         ] {
             assert_eq!(overrides("o.toml", text, base).unwrap_err().to_string(), message);
         }
+    }
+
+    #[test]
+    fn all_mistakes_of_a_file_are_reported_in_the_order_of_their_lines() {
+        let text = "a = 1\nmemory_limit = 'lots'\n[tenants.'a/b']\n[tenants.x]\nlimits.metrics.max_label_names_per_series = 1\n\
+                    max_line_size = 'x'\n[flush]\nmax_age = 1979-05-27";
+        let message = read(text).unwrap_err();
+        let places: Vec<&str> = message.lines().filter_map(|line| line.split(": ").next()).collect();
+        assert_eq!(
+            places,
+            ["s.toml:1", "s.toml:2", "s.toml:3", "s.toml:5", "s.toml:6", "s.toml:8"],
+            "{message}"
+        );
+        let text = "[overrides.a]\nx = 1\n[other]\n[overrides.b]\ny = 1";
+        let message = overrides("o.toml", text, |_| Limits::default()).unwrap_err().to_string();
+        assert_eq!(message.lines().count(), 3, "{message}");
+    }
+
+    #[test]
+    fn the_limits_of_a_tenant_have_no_prefix() {
+        let key = LIMITS.iter().map(|limit| limit.key).find(|key| key.contains('.')).unwrap();
+        let message = read(&format!("[tenants.x]\nlimits.{key} = 1")).unwrap_err();
+        assert!(
+            message.ends_with(&format!("unknown key 'limits.{key}'; did you mean '{key}'?")),
+            "{message}"
+        );
     }
 
     #[test]
