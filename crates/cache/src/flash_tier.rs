@@ -20,7 +20,7 @@ use sandur_runtime::Env;
 use crate::device::{Device, FileDevice, OwnReads};
 use crate::flash::{
     Class, CleanStop, Committed, DropEvent, Dropped, Flash, FlashError, FlashOptions, FlashRead, Health,
-    Location,
+    Location, refuse_foreign,
 };
 use crate::flash::{KeyInfo, Observer, ReadFuture};
 use crate::latency::Histogram;
@@ -118,7 +118,12 @@ impl FlashTier {
     ) -> Result<Self, FlashError> {
         let device = match device {
             Some(device) => device,
-            None => Arc::new(FileDevice::open(&options.parts, options.readers)?),
+            None => {
+                if options.refuse_foreign {
+                    refuse_foreign(&options.parts)?;
+                }
+                Arc::new(FileDevice::open(&options.parts, options.readers)?)
+            }
         };
         let write_back = Arc::new(WriteBackQueue::new(env, options.write_deadline(), memory));
         let capacity = device.size();

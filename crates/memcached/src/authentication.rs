@@ -60,6 +60,11 @@ impl Users {
         Ok(Self { file, users: Mutex::new(users) })
     }
 
+    /// Whether there are no users.
+    pub fn is_empty(&self) -> bool {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// Reads the file again.
     pub fn reload(&self) -> Result<(), Error> {
         if let Some((path, form)) = &self.file {

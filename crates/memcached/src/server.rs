@@ -103,6 +103,13 @@ impl Server {
             gone: evictions.all(),
             ..Base::default()
         };
+        let users = Users::load(&settings)?;
+        if settings.sasl && users.is_empty() {
+            log.say(
+                "-S without users: every client is refused; name a file of user:password lines in \
+                 MEMCACHED_SASL_PWDB",
+            );
+        }
         let tls_counts = Arc::new(TlsCounts::default());
         tls_counts.refreshed.store(time::now(&env), Ordering::Relaxed);
         let encryption = match &settings.tls {
@@ -120,7 +127,7 @@ impl Server {
             watchers,
             evictions,
             prefixes: Prefixes::new(settings.detail, settings.prefix_delimiter),
-            users: Users::load(&settings)?,
+            users,
             survey: Survey::default(),
             workers,
             shutdown,
@@ -269,6 +276,7 @@ fn flash_options(settings: &Settings) -> Option<FlashOptions> {
         kept_bytes,
         warm,
         value_bytes_max,
+        refuse_foreign: true,
         ..FlashOptions::default()
     })
 }

@@ -19,6 +19,7 @@ const CONFIGURATION: &str = "etc/sandur/sandur.toml";
 const INSTALLED: &[&str] = &[
     "usr/bin/sandur",
     "usr/lib/systemd/system/sandur.service",
+    "usr/lib/systemd/system/sandur-cache.service",
     CONFIGURATION,
     "usr/share/man/man1/sandur.1.gz",
     "usr/share/man/man1/sandur-serve.1.gz",

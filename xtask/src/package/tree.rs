@@ -15,6 +15,7 @@ pub struct Tree(pub PathBuf);
 /// Files of the repository and where they are installed.
 const FILES: &[(&str, &str)] = &[
     ("packaging/sandur.service", "usr/lib/systemd/system/sandur.service"),
+    ("packaging/sandur-cache.service", "usr/lib/systemd/system/sandur-cache.service"),
     ("packaging/sandur.toml", "etc/sandur/sandur.toml"),
     ("LICENSE", "usr/share/doc/sandur/copyright"),
     ("README.md", "usr/share/doc/sandur/README.md"),

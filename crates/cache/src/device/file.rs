@@ -315,6 +315,17 @@ fn open_part(part: &FilePart, one_of_several: bool) -> Result<(File, u64, bool),
         return Err(DeviceError::TooSmall { path, bytes, least: step });
     }
     if !is_block_device {
+        let was = file.metadata().map_err(failed("stat"))?.len();
+        if was > 0 && was < rounded {
+            let (was, is) = (ByteSize(was), ByteSize(rounded));
+            tracing::warn!(
+                path,
+                %was,
+                %is,
+                "the file of the cache is shorter than the given size: it was cut, or the size was raised. \
+                 What was in the missing part is lost"
+            );
+        }
         allocate(&file, &part.path, rounded)?;
     }
     Ok((file, rounded, is_block_device))

@@ -66,6 +66,9 @@ pub struct FlashOptions {
     pub read_deadline: Duration,
     /// A partly filled buffer is written after this time.
     pub write_delay: Duration,
+    /// Whether a file with the content of another program is refused. Otherwise it is overwritten, as is one
+    /// of ours that is damaged.
+    pub refuse_foreign: bool,
 }
 
 impl FlashOptions {
@@ -92,6 +95,7 @@ impl Default for FlashOptions {
             readers: Readers::default(),
             read_deadline: Duration::from_secs(1),
             write_delay: Duration::from_millis(500),
+            refuse_foreign: false,
         }
     }
 }
@@ -103,12 +107,21 @@ pub enum FlashError {
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The device is too small.
-    #[error("flash of {bytes} bytes is too small; give at least {least}, or smaller segments")]
+    #[error("flash of {bytes} bytes is too small; give at least {least}")]
     TooSmall {
         /// Bytes of the device.
         bytes: u64,
         /// The smallest usable size in bytes.
         least: u64,
+    },
+    /// Another program wrote the file.
+    #[error(
+        "'{path}' has content that is not of a cache: nothing was changed. Name another file, or remove this \
+         one if it is not needed"
+    )]
+    Foreign {
+        /// The file.
+        path: String,
     },
     /// The device failed while it was being opened.
     #[error("flash cannot be prepared: {0}; check the device")]

@@ -37,16 +37,20 @@ pub(crate) const EXTENDED: &[Extended] = &[
             let text = v.value.ok_or_else(|| {
                 WrongArguments::new("missing argument to ext_path, ie: ext_path=/d/file:5G")
             })?;
-            let path =
-                flash_path(text).ok_or_else(|| WrongArguments::new("failed to parse ext_path argument"))?;
+            let path = flash_path(text).ok_or_else(|| {
+                WrongArguments::new(
+                    "failed to parse ext_path argument: it is FILE:SIZE, ie: ext_path=/d/file:5G, with the \
+                     units m, g, t and p",
+                )
+            })?;
             d.settings.flash.push(path);
             Ok(())
         },
     ),
     works(
         "ext_warm",
-        "when data on flash is reused after a restart: off (never), clean (after a clean stop) or crash \
-         (always)",
+        "when data on flash is reused after a restart: off (never), clean (after a clean stop, the default) \
+         or crash (always)",
         |d, v| {
             d.settings.warm = match v.value {
                 Some("off") => Warm::Off,

@@ -14,6 +14,6 @@ pub(in crate::flash) use bytes::{bytes_at, put, u32_at, u64_at};
 pub use journal::{ENTRIES_PER_BLOCK, JournalBlock, JournalEntry, JournalKind};
 pub use record::{Kind, LargeValue, Marks, NewHeader, PIECE_KEY_BYTES, RecordView, Sums};
 pub use record::{piece_key, record_bytes, write_record};
-pub use root::Root;
+pub use root::{Root, is_root};
 pub use segment::{Class, Row, SegmentHead, TENANT_BITS, Trailer, footer_bytes, tenants_of};
 pub use tenants::TenantUnits;

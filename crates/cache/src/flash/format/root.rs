@@ -41,6 +41,11 @@ pub struct Root {
     pub device_bytes: u64,
 }
 
+/// Whether a block begins as a root does, of whatever version and however damaged.
+pub fn is_root(block: &[u8]) -> bool {
+    block.starts_with(MAGIC)
+}
+
 impl Root {
     /// Encodes the root as a block.
     pub fn encode(&self) -> Vec<u8> {
