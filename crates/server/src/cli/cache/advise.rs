@@ -91,7 +91,14 @@ fn medium(matches: &ArgMatches) -> Medium {
     if matches.contains_id("flash") { Medium::Flash } else { Medium::Ram }
 }
 
+/// Whether a server has a flash tier, by its metrics.
+fn has_flash(metrics: &str) -> bool {
+    let capacity = metrics.lines().find_map(|line| line.strip_prefix("sandur_cache_flash_capacity_bytes "));
+    capacity.and_then(|bytes| bytes.trim().parse::<f64>().ok()).is_some_and(|bytes| bytes > 0.0)
+}
+
 async fn running(url: &str, medium: Medium) -> Result<Situation, Failed> {
+    let url = &if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
     let failed = |e: reqwest::Error| Failed::new(format!("cannot read {url}: {e}"));
     let answer = Client::of_targets(None, false)?.get(url).send().await;
     let answer = answer.and_then(reqwest::Response::error_for_status).map_err(failed)?;
@@ -100,7 +107,7 @@ async fn running(url: &str, medium: Medium) -> Result<Situation, Failed> {
     let report = report.ok_or_else(|| {
         Failed::new(format!("{url} has no cache_mrc_hit_ratio: is it the /metrics of a server with a cache?"))
     })?;
-    Ok(Situation::of_report(&report, medium))
+    Ok(Situation::of_report(&report, if has_flash(&text) { Medium::Flash } else { medium }))
 }
 
 /// Simulates our cache at every scale over the load.

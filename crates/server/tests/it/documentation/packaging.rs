@@ -87,6 +87,19 @@ fn systemd_accepts_the_unit() {
 }
 
 #[test]
+fn the_command_of_the_unit_of_the_cache_server_is_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let unit = file("packaging/sandur-cache.service");
+    let command = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/sandur ")).unwrap();
+    // The command is complete except for the file, which is of a size that no file system has room for.
+    let flash = folder.path().join("flash").display().to_string();
+    let command = command.replace("/var/cache/sandur-cache/flash:8g", &format!("{flash}:900p"));
+    let output = Command::new(env!("CARGO_BIN_EXE_sandur")).args(command.split(' ')).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("the file system has"), "{said}");
+}
+
+#[test]
 fn the_documentation_has_one_value_for_the_limit_of_a_cgroup() {
     // Resident memory stays within 110 % of the limit; the memory of the kernel is additional.
     let unit = file("packaging/sandur.service");
