@@ -34,6 +34,7 @@ fn main() -> Result<()> {
             Some(("dash", arguments)) => measure_dash(&env, arguments).await,
             Some(("paths", arguments)) => command::paths::measure(&env, arguments).await,
             Some(("import", arguments)) => command::imports::measure(&env, arguments).await,
+            Some(("rules", arguments)) => command::rules::measure(&env, arguments).await,
             Some(("needles", arguments)) => command::needles::measure(&env, arguments).await,
             _ => unreachable!("clap asks for a subcommand"),
         }
@@ -97,6 +98,7 @@ fn command() -> Command {
         .subcommand(acks_command([seed(), instances()]))
         .subcommands([wide_command(), churn_command(), dash_command(), command::paths::command()])
         .subcommand(command::imports::command())
+        .subcommand(command::rules::command())
         .subcommand(command::needles::command([seed(), instances()]))
 }
 

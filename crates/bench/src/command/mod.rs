@@ -3,3 +3,4 @@
 pub mod imports;
 pub mod needles;
 pub mod paths;
+pub mod rules;

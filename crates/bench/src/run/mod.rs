@@ -1,7 +1,8 @@
 //! Measurements of a server: [`alone`] with our own client, [`rivals`] of it and other servers with an
 //! external program, [`cold`] over a remote bucket and then in a [`storm`], [`acks`] with a bucket and their
 //! price, [`wide`] queries over very many series, [`churn`] of series over a day, [`dash`]boards under
-//! viewers, Graphite's [`paths()`], [`needles`] in much data, [`imports()`] of blocks of Prometheus.
+//! viewers, Graphite's [`paths()`], [`needles`] in much data, [`imports()`] of blocks of Prometheus,
+//! [`rules()`] over many series.
 
 mod acks;
 mod alone;
@@ -13,6 +14,7 @@ mod needles;
 mod paths;
 mod report;
 mod rivals;
+mod rules;
 mod scrape;
 mod series_client;
 mod server;
@@ -30,6 +32,7 @@ pub use needles::{NeedleReport, NeedleSearch, needles};
 pub use paths::{Paths, PathsReport, paths};
 pub use report::{Column, Row, median, table};
 pub use rivals::{Rivals, rivals};
+pub use rules::{Rules, RulesReport, rule_file, rules};
 pub use server::{Place, Process, disk_bytes};
 pub use storm::{Storm, StormReport, storm};
 pub use tail::{FollowerReport, TailLoad, TailReport, tail};

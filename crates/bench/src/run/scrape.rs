@@ -33,6 +33,23 @@ impl Scrape {
         });
         values.sum()
     }
+
+    /// Returns an upper bound of a quantile of what a histogram counted since an earlier time; `None` if it
+    /// counted nothing.
+    pub fn quantile_since(&self, before: &Self, name: &str, quantile: f64) -> Option<f64> {
+        let name = format!("{name}_bucket");
+        let grown = |bound: &str| {
+            let label = format!("le=\"{bound}\"");
+            self.sum_with(&name, &label) - before.sum_with(&name, &label)
+        };
+        let all = grown("+Inf");
+        let bounds = self.0.lines().filter_map(|line| {
+            let labels = line.strip_prefix(&name)?.strip_prefix('{')?;
+            Some(labels.split_once("le=\"")?.1.split_once('"')?.0)
+        });
+        let reached = |bound: &&str| grown(bound) >= all * quantile;
+        bounds.filter(|_| all > 0.0).find(reached)?.parse().ok()
+    }
 }
 
 #[cfg(test)]
@@ -45,5 +62,18 @@ mod tests {
         let scrape = Scrape(text.to_owned());
         assert_eq!((scrape.sum("a_total"), scrape.sum("b"), scrape.sum("c")), (5.0, 0.5, 0.0));
         assert_eq!(scrape.sum_with("a_total", "l=\"c\""), 3.0);
+    }
+
+    #[test]
+    fn a_quantile_is_of_what_was_counted_since() {
+        let page = |a, b, all| {
+            Scrape(format!(
+                "h_bucket{{le=\"0.1\"}} {a}\nh_bucket{{le=\"1.0\"}} {b}\nh_bucket{{le=\"+Inf\"}} {all}\n"
+            ))
+        };
+        let (before, after) = (page(1, 7, 8), page(91, 107, 108));
+        assert_eq!(after.quantile_since(&before, "h", 0.9), Some(0.1));
+        assert_eq!(after.quantile_since(&before, "h", 0.99), Some(1.0));
+        assert_eq!(before.quantile_since(&before, "h", 0.5), None);
     }
 }
