@@ -12,19 +12,10 @@ use std::time::{Duration, Instant};
 
 use sandur_attack::free_address;
 
-use crate::process::{Server, Setup, encode, now_ns};
+use crate::process::{Server, Setup, client_is_there, encode, now_ns};
 
 /// Far longer than a first scrape and a first push take.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn available(program: &str) -> bool {
-    let found =
-        Command::new(program).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    if !found {
-        eprintln!("skipped: {program} is not on PATH (`cargo xtask rivals {program}` builds it)");
-    }
-    found
-}
 
 fn server(folder: &Path) -> Server {
     Setup::new(format!("file://{}", folder.join("data").display()), folder).start()
@@ -32,7 +23,7 @@ fn server(folder: &Path) -> Server {
 
 #[test]
 fn telemetrygen_pushes_otlp() {
-    if !available("telemetrygen") {
+    if !client_is_there("telemetrygen") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -60,7 +51,7 @@ fn number(server: &Server, query: &str) -> f64 {
 
 #[test]
 fn telemetrygen_pushes_metrics_of_every_kind_over_http_and_grpc() {
-    if !available("telemetrygen") {
+    if !client_is_there("telemetrygen") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -133,7 +124,7 @@ impl Drop for Sender {
 
 #[test]
 fn prometheus_sends_with_both_versions_of_remote_write() {
-    if !available("prometheus") {
+    if !client_is_there("prometheus") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use sandur_protobuf::prometheus;
 
-use crate::process::{Server, Setup, now_ns, request};
+use crate::process::{Server, Setup, client_is_there, now_ns, request};
 
 const SAMPLES: i64 = 240;
 const SPACING_MS: i64 = 15_000;
@@ -42,14 +42,6 @@ fn push(server: &Server, end_ms: i64) {
     let headers = [("content-type", "application/x-protobuf"), ("content-encoding", "snappy")];
     let (status, text) = request(server.address, "POST", "/api/v1/write", &headers, &body(end_ms)).unwrap();
     assert_eq!(status, 204, "{}", String::from_utf8_lossy(&text));
-}
-
-fn is_there(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if found.is_err() {
-        eprintln!("skipped: {program} is not on PATH (`cargo xtask rivals {program}` builds it)");
-    }
-    found.is_ok()
 }
 
 fn run(program: &str, arguments: &[&str]) -> String {
@@ -117,7 +109,7 @@ fn clients_of_prometheus_find_pushed_samples_in_memory_and_in_blocks() {
     let server = start(folder.path());
     let end_ms = now_ns() / 15_000_000_000 * 15_000;
     push(&server, end_ms);
-    let has_promtool = is_there("promtool");
+    let has_promtool = client_is_there("promtool");
     for place in ["memory", "blocks"] {
         if place == "blocks" {
             assert!(request(server.address, "POST", "/flush", &[], b"").unwrap().0 < 300);

@@ -6,6 +6,7 @@ use super::names::options;
 use super::pages::{file, pages};
 use super::place::{Place, parse};
 use super::shell::{Call, pipeline};
+use crate::process::client_is_there;
 
 /// The Sandur command in a line that may begin with another program; its name alone without arguments.
 fn ours(line: &str) -> Call {
@@ -110,15 +111,6 @@ fn the_documentation_has_one_value_for_the_limit_of_a_cgroup() {
     assert!(!says.is_empty() && says.iter().all(|line| line.contains("a fifth above")), "{says:?}");
 }
 
-/// Whether promtool exists; `cargo xtask clients` builds it.
-fn has_promtool() -> bool {
-    let is_there = Command::new("promtool").arg("--version").output().is_ok();
-    if !is_there {
-        eprintln!("skipped: there is no promtool (`cargo xtask clients` builds it)");
-    }
-    is_there
-}
-
 #[test]
 fn prometheus_accepts_the_alerts_and_the_example_of_remote_write() {
     let pages = pages();
@@ -131,7 +123,7 @@ fn prometheus_accepts_the_alerts_and_the_example_of_remote_write() {
         let key = line.trim().split(':').next().unwrap();
         assert!(known.contains(&key), "'{key}' is not known to every Prometheus");
     }
-    if !has_promtool() {
+    if !client_is_there("promtool") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

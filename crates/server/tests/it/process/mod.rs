@@ -305,3 +305,23 @@ pub fn s3_store(test: &str) -> Option<String> {
     let (base, query) = url.split_once('?').unwrap_or((&url, ""));
     Some(format!("{base}/{test}-{}-{}?{query}", std::process::id(), now_ns()))
 }
+
+/// Whether a client program is on PATH, in a version that the tests know: those of Prometheus 2 have other
+/// commands and files.
+pub fn client_is_there(program: &str) -> bool {
+    let said = |argument: &str| {
+        let output = Command::new(program).arg(argument).stdin(Stdio::null()).output().ok()?;
+        Some(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let Some(version) = said("--version") else {
+        eprintln!("skipped: {program} is not on PATH (`cargo xtask rivals {program}` builds it)");
+        return false;
+    };
+    let is_old = ["prometheus", "promtool"].contains(&program) && version.contains("version 2.");
+    if is_old {
+        eprintln!(
+            "skipped: {program} on PATH is of version 2 (`cargo xtask rivals {program}` builds a newer one)"
+        );
+    }
+    !is_old
+}
