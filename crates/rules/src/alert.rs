@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | none | pending; firing at once if `for` is zero | |
 //! | pending | firing after `for` | removed |
-//! | firing | firing | firing during `keep_firing_for`, then inactive |
+//! | firing | firing; pending again if `for` is longer now | firing during `keep_firing_for`, then inactive |
 //! | inactive | a new alert | removed after [`RESOLVED_KEPT`] |
 //!
 //! **Invariants.** Everything here depends on its arguments only: times are those of evaluations. An update
@@ -136,22 +136,22 @@ impl Alerts {
         let found: BTreeMap<StreamId, Found> =
             found.into_iter().map(|one| (one.labels.stream_id(), one)).collect();
         self.check_limit(terms, &found, at)?;
+        self.active.retain(|id, alert| found.contains_key(id) || !alert.is_over(at));
         for (id, alert) in &mut self.active {
             if !found.contains_key(id) {
                 alert.end(terms, at);
             }
         }
-        self.active.retain(|id, alert| found.contains_key(id) || !alert.is_over(at));
         for (id, one) in found {
             match self.active.get_mut(&id).filter(|alert| alert.state != State::Inactive) {
                 Some(alert) => {
                     (alert.value, alert.annotations) = (one.value, one.annotations);
                     alert.keep_firing_since = None;
-                    alert.fire_after(terms.hold, at);
+                    alert.hold(terms.hold, at);
                 }
                 None => {
                     let mut alert = Alert::new(one, at);
-                    alert.fire_after(terms.hold, at);
+                    alert.hold(terms.hold, at);
                     let before = self.active.insert(id, alert);
                     self.ended.extend(before.filter(Alert::has_unsent_end).map(|before| (id, before)));
                 }
@@ -231,10 +231,18 @@ impl Alert {
         ALERT_BYTES + bytes_of(&self.labels) + bytes_of_pairs(&self.annotations)
     }
 
-    fn fire_after(&mut self, hold: Duration, at: Instant) {
+    /// Applies `for`. A firing alert is active for less than that if it was restored, or if `for` became
+    /// longer.
+    fn hold(&mut self, hold: Duration, at: Instant) {
         // A restored alert may have become active after this time.
-        if self.state == State::Pending && self.active_at <= at && at.since(self.active_at) >= hold {
-            (self.state, self.fired_at) = (State::Firing, Some(at));
+        let is_held = self.active_at > at || at.since(self.active_at) < hold;
+        match self.state {
+            State::Pending if !is_held => (self.state, self.fired_at) = (State::Firing, Some(at)),
+            State::Firing if is_held => {
+                self.state = State::Pending;
+                (self.fired_at, self.last_sent_at, self.keep_firing_since) = (None, None, None);
+            }
+            State::Pending | State::Firing | State::Inactive => {}
         }
     }
 
@@ -248,9 +256,10 @@ impl Alert {
         match self.state {
             State::Firing if self.keeps_firing(terms, at) => {
                 self.keep_firing_since.get_or_insert(at);
+                self.hold(terms.hold, at);
             }
             State::Firing => (self.state, self.resolved_at) = (State::Inactive, Some(at)),
-            // `is_over` removes it.
+            // `is_over` removed it before.
             State::Pending | State::Inactive => {}
         }
     }

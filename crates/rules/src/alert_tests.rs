@@ -89,6 +89,21 @@ fn an_ended_alert_that_returns_is_a_new_one() {
 }
 
 #[test]
+fn a_firing_alert_is_pending_again_if_its_hold_is_longer_now() {
+    let mut alerts = Alerts::default();
+    alerts.update(terms(60, 0), found("a"), Instant::of_seconds(0)).unwrap();
+    alerts.update(terms(60, 0), found("a"), Instant::of_seconds(60)).unwrap();
+    let resend = Resend { delay: Duration::from_secs(60), interval: Duration::from_secs(60) };
+    assert_eq!(alerts.to_send(resend, Instant::of_seconds(60)).len(), 1);
+    alerts.update(terms(180, 0), found("a"), Instant::of_seconds(120)).unwrap();
+    let alert = alerts.iter().next().unwrap();
+    assert_eq!((alert.state, alert.fired_at, alert.last_sent_at), (State::Pending, None, None));
+    assert!(alerts.to_send(resend, Instant::of_seconds(120)).is_empty());
+    alerts.update(terms(180, 0), found("a"), Instant::of_seconds(180)).unwrap();
+    assert_eq!(alerts.iter().next().unwrap().fired_at, Some(Instant::of_seconds(180)));
+}
+
+#[test]
 fn more_alerts_than_the_limit_change_nothing() {
     let limited = Terms { limit: 2, ..terms(0, 600) };
     let mut alerts = Alerts::default();
