@@ -49,8 +49,8 @@ pub static RULER: &[OptionSpec] = &[
     ),
     option(
         "ruler.for_grace_period",
-        "Minimum time between a start and the moment when a restored alert fires. Rules with a shorter `for` \
-         are not restored.",
+        "Minimum time between a start and the moment when a restored alert fires that did not fire before. \
+         Such an alert starts anew if its `for` is shorter.",
         |s| Slot::Duration(&mut s.ruler.for_grace_period),
     ),
     option(

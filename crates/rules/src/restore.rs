@@ -1,9 +1,10 @@
 //! Restores when alerts became active, after a restart, from the series `ALERTS_FOR_STATE`, as Prometheus
 //! does.
 //!
-//! The time in which no server evaluated the rule does not count towards `for`. An alert that would fire
-//! within the grace period after the restart fires at its end, so that there is time to see that the cause is
-//! gone.
+//! An alert that fired before the outage fires again at the next evaluation. Otherwise the time in which no
+//! server evaluated the rule does not count towards `for`. An alert that would fire within the grace period
+//! after the restart fires at its end, so that there is time to see that the cause is gone; if its `for` is
+//! shorter than the grace period, it starts anew.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use sandur_model::{Labels, STALE_BITS, StreamId};
 
 use crate::alert::Alerts;
-use crate::data::{Instant, LastSample};
+use crate::data::{Instant, LastSample, ns_of};
 
 /// The name of the series with the times at which alerts became active.
 pub const FOR_STATE: &str = "ALERTS_FOR_STATE";
@@ -21,8 +22,8 @@ pub const FOR_STATE: &str = "ALERTS_FOR_STATE";
 pub struct Tolerance {
     /// The longest outage after which alerts are restored.
     pub outage: Duration,
-    /// The least time between a restart and the moment when a restored alert fires. A rule with a shorter
-    /// `for` is not restored.
+    /// The least time between a restart and the moment when a restored alert fires that did not fire before.
+    /// Such an alert is not restored if its `for` is shorter.
     pub grace: Duration,
 }
 
@@ -33,20 +34,27 @@ pub fn restore(alerts: &mut Alerts, hold: Duration, grace: Duration, stored: &[L
     for alert in alerts.active_mut() {
         let Some(sample) = by_labels.get(&alert.labels.stream_id()) else { continue };
         if sample.value.to_bits() != STALE_BITS {
-            alert.active_at = active_at(sample, hold, grace, now);
+            alert.active_at = active_at(sample, hold, grace, now).unwrap_or(alert.active_at);
         }
     }
 }
 
-fn active_at(sample: &LastSample, hold: Duration, grace: Duration, now: Instant) -> Instant {
+/// Since when the alert is active; `None` if it starts anew.
+fn active_at(sample: &LastSample, hold: Duration, grace: Duration, now: Instant) -> Option<Instant> {
     let down_at = Instant::of_seconds(sample.at_ms.div_euclid(1_000));
     let active_at = Instant::of_seconds(sample.value as i64);
-    let pending = down_at.since(active_at);
-    match hold.checked_sub(pending).filter(|left| !left.is_zero()) {
-        // It fired before the outage, and fires again at the next evaluation.
-        None => active_at,
-        Some(left) if left < grace => now.plus(grace).minus(hold),
-        Some(_) => active_at.plus(now.since(down_at)),
+    // Negative if the alert became active after its last sample, which `query_offset` makes earlier.
+    let pending_ns = down_at.ns().saturating_sub(active_at.ns());
+    let left_ns = ns_of(hold).saturating_sub(pending_ns);
+    // What fired before the outage fires again at the next evaluation.
+    if left_ns <= 0 {
+        Some(active_at)
+    } else if hold < grace {
+        None
+    } else if left_ns < ns_of(grace) {
+        Some(now.plus(grace).minus(hold))
+    } else {
+        Some(active_at.plus(now.since(down_at)))
     }
 }
 
@@ -108,5 +116,26 @@ mod tests {
         let stored = [LastSample { labels, at_ms: 60_000, value: f64::from_bits(STALE_BITS) }];
         restore(&mut alerts, HOLD, GRACE, &stored, now);
         assert_eq!(alerts.iter().next().unwrap().active_at, now);
+    }
+
+    /// Since when an alert is active after a restart, if it was since `active_at` until `down_at`; seconds.
+    fn restored(hold_s: u64, (active_at, down_at): (i64, i64), now: i64) -> Option<i64> {
+        let labels = Labels::from_pairs([("__name__", FOR_STATE)]);
+        let sample = LastSample { labels, at_ms: down_at * 1_000, value: active_at as f64 };
+        let hold = Duration::from_secs(hold_s);
+        super::active_at(&sample, hold, GRACE, Instant::of_seconds(now)).map(Instant::seconds)
+    }
+
+    #[test]
+    fn an_alert_with_a_short_hold_is_restored_if_it_fired_before() {
+        assert_eq!(restored(0, (100, 160), 200), Some(100));
+        assert_eq!(restored(60, (100, 160), 200), Some(100));
+        assert_eq!(restored(60, (100, 159), 200), None);
+    }
+
+    #[test]
+    fn an_alert_whose_last_sample_is_before_its_begin_did_not_fire() {
+        // `query_offset` makes samples earlier.
+        assert_eq!(restored(0, (100, 90), 200), None);
     }
 }

@@ -313,7 +313,7 @@ impl Rule {
         if self.is_restored {
             return Ok(());
         }
-        if hold >= grace && self.alerts.iter().next().is_some() {
+        if self.alerts.iter().next().is_some() {
             let equal = |name: &str, value: &str| {
                 Matcher::new(name, MatchOp::Equal, value)
                     .map_err(|error| EvaluationError::Query(error.to_string()))
