@@ -26,7 +26,7 @@ use crate::output::{self, Written};
 use crate::ownership::{Standing, Term};
 use crate::rule::{Common, Occasion, Rule};
 use crate::shown::{Display, GroupShown, RuleShown};
-use crate::spec::{GroupSpec, Pairs};
+use crate::spec::{GroupSpec, Identity};
 
 /// The successful evaluations of a rule that precede the restoring of its alerts.
 const BEFORE_RESTORING: u64 = 2;
@@ -58,14 +58,6 @@ pub struct Parts {
     pub metrics: RuleMetrics,
     /// Turns of evaluations: when there are too many, groups are late, and their queries are not refused.
     pub turns: Arc<Semaphore>,
-}
-
-/// What a rule and the one that continues it have in common, as in Prometheus.
-type Identity = (bool, String, Pairs);
-
-fn identity(rule: &Rule) -> Identity {
-    let spec = &rule.spec;
-    (spec.is_alerting(), spec.name.clone(), spec.labels.clone())
 }
 
 /// A group with the state of its rules.
@@ -138,10 +130,10 @@ impl Group {
     pub fn adopt(&mut self, former: Vec<Rule>) -> Vec<Rule> {
         let mut left: HashMap<Identity, VecDeque<Rule>> = HashMap::new();
         for rule in former {
-            left.entry(identity(&rule)).or_default().push_back(rule);
+            left.entry(rule.spec.identity()).or_default().push_back(rule);
         }
         for rule in self.rules.iter_mut().filter(|rule| !rule.is_continued) {
-            let old = left.get_mut(&identity(rule)).and_then(VecDeque::pop_front);
+            let old = left.get_mut(&rule.spec.identity()).and_then(VecDeque::pop_front);
             old.into_iter().for_each(|old| rule.continue_from(old));
         }
         self.show(None);
@@ -204,15 +196,16 @@ impl Group {
         self.rules = slots.into_iter().flatten().collect();
     }
 
-    /// Writes stale markers for series of rules that no longer exist.
+    /// Writes stale markers for series of rules that no longer exist, at the time of the other samples.
     async fn end_orphans(&mut self, at: Instant) {
         if self.orphans.is_empty() {
             return;
         }
-        let Self { rules, orphans, parts, .. } = self;
+        let Self { spec, rules, orphans, parts, .. } = self;
+        let at = at.minus(spec.query_offset);
         orphans.retain(|id, _| !rules.iter().any(|rule| rule.written.contains_key(id)));
         if let Err(error) = output::end_all(&*parts.common.data, at, orphans).await {
-            let group = &self.spec.name;
+            let group = &spec.name;
             tracing::warn!(group, %error, "series of removed rules could not be ended; trying again");
         }
     }

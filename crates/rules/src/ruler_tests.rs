@@ -496,6 +496,48 @@ async fn a_reload_keeps_what_did_not_change_and_ends_what_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn alerts_go_on_if_the_labels_of_their_rule_have_another_order() {
+    let mut bench = Bench::new();
+    let write = |bench: &Bench, labels: &str| {
+        let rule = format!("  - {{alert: x, expr: a, labels: {{{labels}}}}}\n");
+        bench.write("a.yml", &format!("groups:\n- name: g\n  rules:\n{rule}"));
+    };
+    write(&bench, "p: '1', q: '2'");
+    bench.set("a", 2.0, 7_200);
+    bench.start();
+    bench.pass(60 * 5).await;
+    let since = |bench: &Bench| bench.groups()[0].rules[0].alerts[0].active_at;
+    let before = since(&bench);
+    write(&bench, "q: '2', p: '1'");
+    bench.pass(60 * 5).await;
+    assert_eq!(since(&bench), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn series_that_a_changed_rule_wrote_end_at_the_time_of_its_other_samples() {
+    let mut bench = Bench::new();
+    let write = |bench: &Bench, rules: &str| {
+        bench.write("a.yml", &format!("groups:\n- name: g\n  query_offset: 10s\n  rules:\n{rules}"));
+    };
+    write(&bench, "  - {record: r, expr: a, labels: {l: x}}\n");
+    bench.set("a", 2.0, 7_200);
+    bench.start();
+    bench.pass(60 * 5).await;
+    // The rule without the label could write the series with it, so its group ends that series.
+    write(&bench, "  - {record: r, expr: a}\n");
+    bench.pass(60 * 2).await;
+    let series = bench.data.series();
+    let of = |value: Option<&str>| {
+        let is_it = |labels: &Labels| labels.get("__name__") == Some("r") && labels.get("l") == value;
+        let (_, samples) = series.iter().find(|(labels, _)| is_it(labels)).unwrap();
+        (samples.times.to_vec(), samples.values.to_vec())
+    };
+    let ((after, _), (before, values)) = (of(None), of(Some("x")));
+    assert!(is_stale(*values.last().unwrap()), "{values:?}");
+    assert_eq!(before.last(), after.first());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_broken_file_is_shown_and_its_rules_go_on() {
     let mut bench = Bench::new();
     bench.write("a.yml", RECORD);

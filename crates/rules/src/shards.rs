@@ -13,7 +13,7 @@ use sandur_runtime::Env;
 use crate::ownership::{Coordination, LEASE, Owners, Term};
 use crate::rule::Rule;
 use crate::running::Start;
-use crate::spec::{GroupSpec, RuleSpec};
+use crate::spec::GroupSpec;
 
 /// What the ruler has to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -140,12 +140,8 @@ impl Shards {
 
 /// Whether a rule that ended goes on in a group that another process evaluates.
 pub fn goes_on_elsewhere(rule: &Rule, elsewhere: &GroupSpec) -> bool {
-    let is_same = |other: &RuleSpec| {
-        other.is_alerting() == rule.spec.is_alerting()
-            && other.name == rule.spec.name
-            && other.labels == rule.spec.labels
-    };
-    elsewhere.rules.iter().any(is_same)
+    let identity = rule.spec.identity();
+    elsewhere.rules.iter().any(|other| other.identity() == identity)
 }
 
 #[cfg(test)]

@@ -97,6 +97,10 @@ pub struct RuleSpec {
     pub line: usize,
 }
 
+/// What a rule and the one that continues it have in common, as in Prometheus: whether they make alerts, the
+/// name, and the labels in order.
+pub(crate) type Identity = (bool, String, Pairs);
+
 impl RuleSpec {
     /// Whether the rule makes alerts.
     pub fn is_alerting(&self) -> bool {
@@ -106,6 +110,14 @@ impl RuleSpec {
     /// The expression with its language.
     pub fn expression(&self) -> Expression<'_> {
         Expression { language: self.language, text: &self.expr, window: self.window }
+    }
+
+    /// What it has in common with a rule that continues it.
+    pub(crate) fn identity(&self) -> Identity {
+        // The order of labels in the file says nothing.
+        let mut labels = self.labels.clone();
+        labels.sort();
+        (self.is_alerting(), self.name.clone(), labels)
     }
 
     /// Whether the rules are the same. Their lines in files are not compared.
