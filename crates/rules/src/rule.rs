@@ -260,7 +260,7 @@ impl Rule {
             }
         }
         let (data, external, expression) = (&*common.data, &common.external, self.spec.expression());
-        let surroundings = Surroundings { data, external, at, expression };
+        let surroundings = Surroundings { data, external, at, expression, alert: &self.spec.name };
         let (expanded, held) = expand(context, &surroundings, jobs).await?;
         let mut expanded = expanded.into_iter();
         let mut next = |texts: &[Text]| -> Vec<(String, String)> {

@@ -14,6 +14,7 @@ use sandur_memory::Reservation;
 use sandur_query::QueryContext;
 
 use super::data::{AlertData, sample, text};
+use super::name_of;
 use crate::data::{Data, Instant};
 use crate::error::EvaluationError;
 use crate::external::External;
@@ -42,6 +43,8 @@ pub struct Surroundings<'a> {
     pub at: Instant,
     /// The expression of the rule. Queries in templates have its language.
     pub expression: Expression<'a>,
+    /// The name of the alert.
+    pub alert: &'a str,
 }
 
 /// The results of queries, by their texts.
@@ -60,8 +63,9 @@ pub async fn expand(
     let mut known = Arc::new(Known::new());
     let mut done: Vec<Option<String>> = vec![None; jobs.len()];
     let jobs = Arc::new(jobs);
+    let name: Arc<str> = name_of(surroundings.alert).into();
     loop {
-        let (external, at) = (Arc::clone(surroundings.external), surroundings.at);
+        let (external, at, name) = (Arc::clone(surroundings.external), surroundings.at, Arc::clone(&name));
         let (shared, results) = (Arc::clone(&jobs), Arc::clone(&known));
         let mut open = done;
         let bytes = held;
@@ -74,7 +78,9 @@ pub async fn expand(
                 match host.missing.into_inner() {
                     Some(query) => _ = wanted.insert(query),
                     None => {
-                        let text = made.unwrap_or_else(|why| format!("<error expanding template: {why}>"));
+                        let text = made.unwrap_or_else(|why| {
+                            format!("<error expanding template: error executing template {name}: {why}>")
+                        });
                         bytes.grow(text.capacity() as u64).map_err(sandur_query::Error::from)?;
                         *slot = Some(text);
                     }

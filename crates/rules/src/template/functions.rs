@@ -68,7 +68,8 @@ pub const FUNCTIONS: &[Function] = &[
         }
     }),
     function("now", (0, 0), "The time of the evaluation, in seconds since the epoch.", |site, _| {
-        Ok(Value::Float(site.now_ns as f64 / 1e9))
+        // Prometheus's times are milliseconds.
+        Ok(Value::Float(site.now_ns.div_euclid(1_000_000) as f64 / 1e3))
     }),
     function("title", (1, 1), "The first letter of each word in upper case.", |site, a| {
         made(site, Ok(title(text_argument(&a[0])?)))

@@ -95,11 +95,15 @@ pub fn duration(site: &Site<'_>, mut value: f64) -> Result<String, String> {
 
 /// A time from seconds since the epoch.
 pub fn time(seconds: f64) -> Result<Instant, String> {
+    if !seconds.is_finite() {
+        return Err("value is NaN or Inf".to_owned());
+    }
     let ns = seconds * 1e9;
-    if !ns.is_finite() || ns.abs() >= i64::MAX as f64 {
-        return Err(format!("{seconds} cannot be represented as a nanoseconds timestamp"));
+    if ns.abs() >= i64::MAX as f64 {
+        let reason = "cannot be represented as a nanoseconds timestamp since it overflows int64";
+        return Err(format!("{seconds} {reason}"));
     }
     // Prometheus's times are milliseconds.
-    let ms = (ns as i64).div_euclid(1_000_000);
+    let ms = ns as i64 / 1_000_000;
     Ok(Instant::utc(ms * 1_000_000))
 }

@@ -24,7 +24,12 @@ const VARIABLES: &str = "{{$labels := .Labels}}{{$externalLabels := .ExternalLab
 
 /// Parses a template of an alert; errors have Go's texts.
 pub fn parse(alert: &str, text: &str) -> Result<Template, String> {
-    Template::parse_with(&format!("{VARIABLES}{text}"), &format!("__alert_{alert}"), functions::find)
+    Template::parse_with(&format!("{VARIABLES}{text}"), &name_of(alert), functions::find)
+}
+
+/// The name of the templates of an alert, which errors mention.
+fn name_of(alert: &str) -> String {
+    format!("__alert_{alert}")
 }
 
 /// Whether the text is copied unchanged, because it contains no action.

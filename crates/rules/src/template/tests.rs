@@ -46,6 +46,7 @@ async fn all_of(data: &MemoryData, texts: &[&str], value: f64) -> Result<Vec<Str
         external: &external,
         at: Instant::of_seconds(0),
         expression: Expression::new(Language::Promql, ""),
+        alert: "test",
     };
     let context = data.context(Duration::from_secs(60));
     Ok(expand(&context, &surroundings, texts.iter().map(job).collect()).await?.0)
@@ -105,11 +106,23 @@ async fn templates_have_the_output_that_they_have_in_prometheus() {
         ("{{ humanizeTimestamp 1435065584.128 }}", "2015-06-23 13:19:44.128 +0000 UTC"),
         ("{{ 1435065584.128 | toTime }}", "2015-06-23 13:19:44.128 +0000 UTC"),
         ("{{ (1435065584.128 | toTime).Year }}", "2015"),
+        (
+            "{{ \"NaN\" | toTime }}",
+            "<error expanding template: error executing template __alert_test: template: __alert_test:1:123: \
+             executing \"__alert_test\" at <toTime>: error calling toTime: value is NaN or Inf>",
+        ),
+        (
+            "{{ with query \"vector(NaN)\" | first | value }}{{ gt . 1.0 }} {{ le . 1.0 }}{{ end }}",
+            "true false",
+        ),
         ("{{ 95.5 | toDuration }}", "1m35.5s"),
         ("{{ html \"<a>\" }} {{ safeHtml \"<a>\" }} {{ urlquery \"a b\" }}", "&lt;a&gt; <a> a+b"),
         ("{{ now }}", "0"),
         ("{{ $labels }}", "map[instance:host:80 job:a<b]"),
-        ("{{ .Valu }}", "<error expanding template: "),
+        (
+            "{{ .Valu }}",
+            "<error expanding template: error executing template __alert_test: template: __alert_test:1:",
+        ),
         ("{{ humanize \"x\" }}", "<error expanding template: "),
     ] {
         let made = one(text, 1.5).await;
