@@ -1,5 +1,7 @@
 //! Functions that compare and select: `eq`, `lt`, `not`, `default` and similar ones.
 
+use std::cmp::Ordering;
+
 use super::function::{Function, function};
 use crate::template::value::Value;
 
@@ -15,17 +17,15 @@ pub const TABLE: &[Function] = &[
         equal(&a).map(Value::Bool)
     }),
     function("ne", (2, 2), "Whether two arguments differ.", |_, a| equal(&a).map(|e| Value::Bool(!e))),
-    function("lt", (2, 2), "Whether the first argument is less than the second.", |_, a| {
-        order(&a, |o| o.is_lt())
-    }),
+    function("lt", (2, 2), "Whether the first argument is less than the second.", |_, a| order(&a, is_less)),
     function("le", (2, 2), "Whether the first argument is less than or equal to the second.", |_, a| {
-        order(&a, |o| o.is_le())
+        order(&a, is_at_most)
     }),
     function("gt", (2, 2), "Whether the first argument is greater than the second.", |_, a| {
-        order(&a, |o| o.is_gt())
+        order(&a, |ordering| !is_at_most(ordering))
     }),
     function("ge", (2, 2), "Whether the first argument is greater than or equal to the second.", |_, a| {
-        order(&a, |o| o.is_ge())
+        order(&a, |ordering| !is_less(ordering))
     }),
     function("default", (1, 2), "The second argument; if it is empty, the first.", |_, a| Ok(default(a))),
 ];
@@ -60,14 +60,24 @@ fn equal(arguments: &[Value]) -> Result<bool, String> {
     Ok(false)
 }
 
-fn order(arguments: &[Value], holds: fn(std::cmp::Ordering) -> bool) -> Result<Value, String> {
+// Go's templates define `gt` and `ge` as the opposites of `le` and `lt`, also for NaN.
+
+fn is_less(ordering: Option<Ordering>) -> bool {
+    ordering.is_some_and(Ordering::is_lt)
+}
+
+fn is_at_most(ordering: Option<Ordering>) -> bool {
+    ordering.is_some_and(Ordering::is_le)
+}
+
+fn order(arguments: &[Value], holds: fn(Option<Ordering>) -> bool) -> Result<Value, String> {
     let ordering = match (&arguments[0], &arguments[1]) {
         (Value::Text(a), Value::Text(b)) => Some(a.cmp(b)),
         (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
         (Value::Float(a), Value::Float(b)) => a.partial_cmp(b),
         (left, right) => return Err(incompatible(left, right)),
     };
-    Ok(Value::Bool(ordering.is_some_and(holds)))
+    Ok(Value::Bool(holds(ordering)))
 }
 
 fn incompatible(left: &Value, right: &Value) -> String {

@@ -148,6 +148,14 @@ mod tests {
     ];
 
     #[test]
+    fn comparisons_with_nan_are_those_of_go() {
+        for (name, expected) in [("lt", "false"), ("le", "false"), ("gt", "true"), ("ge", "true")] {
+            let query = format!("{{app=\"s\"}} | logfmt | line_format `{{{{{name} (float64 .n) 1.0}}}}`");
+            assert_eq!(run(&query, "n=NaN").unwrap().line, expected, "{name}");
+        }
+    }
+
+    #[test]
     fn a_failed_template_marks_the_row() {
         for template in [
             "{{.name.x}}",
