@@ -70,8 +70,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "differential",
-        arguments: "loki|prometheus|graphite [--seed N] ...",
-        about: "compare our answers with those of a real Loki, Prometheus or graphite-web",
+        arguments: "loki|prometheus|graphite|rules [--seed N] ...",
+        about: "compare our answers and rules with those of a real Loki, Prometheus or graphite-web",
         run: differential::run_differential,
     },
     Command {

@@ -6,7 +6,7 @@
 use anyhow::{Context, Result, bail};
 
 use crate::process::{cargo, root, run as run_command};
-use crate::{attack, chaos, cluster_demo, dashboards, fuzz, helm, package, rootfs, snippets, suites};
+use crate::{attack, chaos, cluster_demo, dashboards, differential, fuzz, helm, package, rootfs, snippets, suites};
 
 /// Default time for each fuzz target in seconds.
 const FUZZ_SECONDS: &str = "1200";
@@ -16,6 +16,9 @@ const PROPERTY_CASES: &str = "10000";
 /// Attacks on memory that are repeated in a memory cgroup, and the number of repetitions.
 const MEMORY_ATTACKS: [&str; 2] = ["thin-days", "delete-filters"];
 const CGROUP_SEEDS: u64 = 20;
+
+/// Rules that are also evaluated with the code of Prometheus: 100,000 evaluations of groups.
+const RULES: &[&str] = &["rules", "--groups", "2000", "--steps", "50"];
 
 /// A part of the nightly run and its arguments.
 struct Part {
@@ -30,6 +33,7 @@ const PARTS: &[Part] = &[
     Part { name: "fields of lines", arguments: &[], run: fields },
     Part { name: "clients", arguments: &[], run: suites::clients },
     Part { name: "many seeds", arguments: &[], run: many_seeds },
+    Part { name: "rules of Prometheus", arguments: RULES, run: differential::run_differential },
     Part { name: "simulation", arguments: &["--seeds", "2000"], run: suites::sim },
     Part { name: "simulation of many nodes", arguments: &["--fleet", "500"], run: suites::fleet },
     Part { name: "damage", arguments: &["--damage", "1000"], run: suites::copies },

@@ -104,6 +104,11 @@ const PROGRAMS: &[Program] = &[
         origin: Origin::Ours { folder: "crates/tsdb/tests/fixtures/make" },
     },
     Program {
+        name: "rulesharness",
+        about: "evaluates groups of rules with the code of Prometheus, for the differential tests",
+        origin: Origin::Ours { folder: "crates/rules-differential/harness" },
+    },
+    Program {
         name: "loki",
         about: "the server, for benchmarks",
         origin: Origin::Published {
@@ -165,7 +170,7 @@ const WITH_C: &[&str] = &["victoria-metrics"];
 
 /// Build tags that leave out what no test or benchmark uses and what takes longest to compile:
 /// Prometheus's service discovery, with the client libraries of all clouds.
-const TAGS: &[(&str, &str)] = &[("prometheus", "remove_all_sd")];
+const TAGS: &[(&str, &str)] = &[("prometheus", "remove_all_sd"), ("rulesharness", "remove_all_sd")];
 
 /// Programs that the tests need at each change.
 pub const FOR_TESTS: &[&str] = &["versitygw", "memcached_exporter", "cacheclients"];
