@@ -6,7 +6,9 @@
 use anyhow::{Context, Result, bail};
 
 use crate::process::{cargo, root, run as run_command};
-use crate::{attack, chaos, cluster_demo, dashboards, differential, fuzz, helm, package, rootfs, snippets, suites};
+use crate::{
+    attack, chaos, cluster_demo, dashboards, differential, fuzz, helm, package, rootfs, snippets, suites,
+};
 
 /// Default time for each fuzz target in seconds.
 const FUZZ_SECONDS: &str = "1200";

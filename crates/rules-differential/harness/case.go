@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Sample is a time in milliseconds and the bits of a float. In JSON it is an array with the bits as hexadecimal
-// text.
+// Sample is a time in milliseconds and the bits of a float. In JSON it is an array with the bits as
+// hexadecimal text.
 type Sample struct {
 	AtMs  int64
 	Value float64

@@ -80,8 +80,8 @@ pub const RULES: &[Explained] = &[
     },
     Explained {
         id: "written-twice",
-        what: "whether the evaluation of a rule failed whose series another rule writes at the same time with \
-               another value",
+        what: "whether the evaluation of a rule failed whose series another rule writes at the same time \
+               with another value",
         reason: "the first sample stays, as in Prometheus; Prometheus counts the second one as a failure",
         explains: |_, difference| difference.place == Place::Health && is_of_storage(&difference.theirs),
     },

@@ -203,3 +203,33 @@ fn sent_of(alert: &Value, external: &[&String]) -> Result<Sent> {
         url: alert["generatorURL"].as_str().unwrap_or_default().to_owned(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::{Place, compare};
+    use crate::draw;
+
+    #[test]
+    fn a_case_is_valid_and_has_the_same_outcome_each_time() {
+        let mut fired = 0;
+        for number in 0..8 {
+            let case = draw::case(3, number, 12);
+            let (first, second) = (evaluate(&case).unwrap(), evaluate(&case).unwrap());
+            assert_eq!(compare(&case, &first, &second), []);
+            assert_eq!(first.steps.len(), case.steps());
+            fired += first.steps.iter().map(|step| step.sent.len()).sum::<usize>();
+        }
+        assert!(fired > 0);
+    }
+
+    #[test]
+    fn differences_are_found() {
+        let case = draw::case(3, 1, 12);
+        let ours = evaluate(&case).unwrap();
+        let mut other = ours.clone();
+        other.series[0].samples[0].1 = bits(f64::NAN);
+        let found = compare(&case, &other, &ours);
+        assert!(found.iter().map(|one| &one.place).eq([&Place::Sample]), "{found:?}");
+    }
+}

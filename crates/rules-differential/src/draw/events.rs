@@ -3,7 +3,7 @@
 use crate::case::Event;
 use crate::random::Random;
 
-/// The evaluations of a process that precede a change of its file: after the second one, alerts were restored.
+/// The evaluations of a process that precede a change of its file. Alerts were restored after the second one.
 const BEFORE_CHANGE: i64 = 3;
 
 /// The events of a case with `steps` evaluations.
