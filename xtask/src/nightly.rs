@@ -20,7 +20,7 @@ const MEMORY_ATTACKS: [&str; 2] = ["thin-days", "delete-filters"];
 const CGROUP_SEEDS: u64 = 20;
 
 /// Rules that are also evaluated with the code of Prometheus: 100,000 evaluations of groups.
-const RULES: &[&str] = &["rules", "--groups", "2000", "--steps", "50"];
+const RULES: &[&str] = &["rules", "--groups", "2000", "--steps", "51"];
 
 /// A part of the nightly run and its arguments.
 struct Part {
