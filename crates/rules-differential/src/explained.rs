@@ -104,6 +104,18 @@ pub const RULES: &[Explained] = &[
         },
     },
     Explained {
+        id: "sign-of-zero",
+        what: "whether the greatest or least value of several series is 0 or -0, if they have both",
+        reason: "0 and -0 are equal, and Prometheus takes the first one in the order of its storage",
+        explains: |both, difference| {
+            let rules = both.case.versions.iter().flat_map(|version| &version.rules);
+            let chooses = |rule: &&Rule| ["max", "min"].iter().any(|name| rule.expr.contains(name));
+            let choosing = rules.filter(chooses).map(|rule| rule.name.clone()).collect();
+            let is_zero = |text: &str| value_in(text) == Some(0.0);
+            is_zero(&difference.theirs) && is_zero(&difference.ours) && both.concerns(difference, &choosing)
+        },
+    },
+    Explained {
         id: "restored-after-failure",
         what: "alerts of a rule whose first or second evaluation after a start failed, and rules that read \
                them",
@@ -180,10 +192,14 @@ fn is_of_storage(error: &str) -> bool {
     error.starts_with("duplicate sample for timestamp")
 }
 
+/// The number at the beginning of a text.
+fn value_in(text: &str) -> Option<f64> {
+    text.split(' ').next()?.parse().ok()
+}
+
 /// Whether two values differ in their last digits only.
 fn are_close(difference: &Difference) -> bool {
-    let value = |text: &str| text.split(' ').next().and_then(|number| number.parse::<f64>().ok());
-    let pair = value(&difference.theirs).zip(value(&difference.ours));
+    let pair = value_in(&difference.theirs).zip(value_in(&difference.ours));
     pair.is_some_and(|(theirs, ours)| (theirs - ours).abs() <= theirs.abs() * 1e-14)
 }
 
