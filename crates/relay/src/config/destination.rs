@@ -27,10 +27,15 @@ fn host_and_rest(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// Rejects texts that cannot be the name of a host.
+/// Rejects texts that cannot be the name of a host. A single number is an IPv4 address only in an old
+/// notation, and more likely the argument of an option that was misspelled.
 pub(super) fn check_host(host: &str) -> Result<(), String> {
-    let is_bad = host.is_empty() || host.len() > HOST_BYTES_MAX || host.contains(char::is_whitespace);
-    if is_bad { Err(format!("'{host}' is not the name or address of a host")) } else { Ok(()) }
+    let is_allowed = |letter: char| letter.is_alphanumeric() || "-_.:%".contains(letter);
+    let is_name = !host.is_empty() && host.len() <= HOST_BYTES_MAX && host.chars().all(is_allowed);
+    if is_name && host.contains(|letter: char| !letter.is_ascii_digit()) {
+        return Ok(());
+    }
+    Err(format!("'{host}' is not the name or address of a host"))
 }
 
 /// Parses our own and carbon-c-relay's form: `HOST[:PORT][=INSTANCE]`. The default port is 2003.

@@ -21,7 +21,7 @@ use std::path::Path;
 pub use source::ConfigError;
 use source::Source;
 
-use crate::model::{Note, Routing};
+use crate::model::{Note, Routing, Stage, Weight};
 
 /// The format of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,14 +78,36 @@ impl Format {
 
 /// Reads a file and the files that it names. Without a `format` it is detected from the text. `section`
 /// is the section of carbon's file; the default is `relay` or, if that does not exist, `aggregator`.
+///
+/// A file without clusters and routes is refused.
 pub fn read(path: &Path, format: Option<Format>, section: Option<&str>) -> Result<Routing, ConfigError> {
     let source = Source::open(path)?;
+    let mut routing = read_source(&source, format, section)?;
+    let is_route = |stage: &Stage| matches!(stage, Stage::Route(_) | Stage::Aggregate(_));
+    if routing.stages.iter().any(is_route) || routing.notes.iter().any(Note::is_grave) {
+        return Ok(routing);
+    }
+    if routing.clusters.is_empty() {
+        return Err(source.wrong(1, "the file has no cluster and no route, so every point would be lost"));
+    }
+    let name = routing.clusters[0].name.clone();
+    let why =
+        "no route sends points to a cluster, so every point is lost: add a 'match', [[stage]] or [[route]]";
+    routing.doubt(&source, 1, &name, why);
+    Ok(routing)
+}
+
+fn read_source(
+    source: &Source,
+    format: Option<Format>,
+    section: Option<&str>,
+) -> Result<Routing, ConfigError> {
     let mut routing = Routing::default();
     match format.unwrap_or_else(|| Format::of(&source.text)) {
-        Format::Carbon => carbon::read(&source, section, &mut routing)?,
-        Format::CarbonCRelay => relay_grammar::read(&source, &mut routing)?,
-        Format::CarbonRelayNg => relay_ng::read(&source, &mut routing)?,
-        Format::Sandur => sandur::read(&source, &mut routing, &read_other)?,
+        Format::Carbon => carbon::read(source, section, &mut routing)?,
+        Format::CarbonCRelay => relay_grammar::read(source, &mut routing)?,
+        Format::CarbonRelayNg => relay_ng::read(source, &mut routing)?,
+        Format::Sandur => sandur::read(source, &mut routing, &read_other)?,
     }
     Ok(routing)
 }
@@ -94,14 +116,24 @@ pub fn read(path: &Path, format: Option<Format>, section: Option<&str>) -> Resul
 fn read_other(source: &Source, section: Option<&str>) -> Result<Option<Routing>, ConfigError> {
     match Format::of(&source.text) {
         Format::Sandur => Ok(None),
-        _ => read(&source.path, None, section).map(Some),
+        _ => read_source(source, None, section).map(Some),
     }
 }
 
 impl Routing {
     fn note(&mut self, source: &Source, line: usize, what: &str, why: impl Into<String>, is_grave: bool) {
+        let weight = if is_grave { Weight::Grave } else { Weight::Ignored };
+        self.noted(source, line, what, (why.into(), weight));
+    }
+
+    /// Notes a line that is applied, but is probably a mistake.
+    fn doubt(&mut self, source: &Source, line: usize, what: &str, why: impl Into<String>) {
+        self.noted(source, line, what, (why.into(), Weight::Doubtful));
+    }
+
+    fn noted(&mut self, source: &Source, line: usize, what: &str, (why, weight): (String, Weight)) {
         let what: String = what.chars().take(120).collect();
-        self.notes.push(Note { file: source.name.clone(), line, what, why: why.into(), is_grave });
+        self.notes.push(Note { file: source.name.clone(), line, what, why, weight });
     }
 }
 

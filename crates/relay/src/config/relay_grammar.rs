@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use sandur_base::spelling;
+
 use super::destination;
-use super::relay_words::{Word, words};
+use super::relay_words::{KEYWORDS, Word, words};
 use super::source::{ConfigError, Source};
 use crate::model::aggregate::{Aggregate, Closing, Compute, Function, Output, Stamp};
 use crate::model::matcher::{Matcher, compile};
@@ -29,15 +31,21 @@ pub(super) fn read(source: &Source, routing: &mut Routing) -> Result<(), ConfigE
     // Included files are read in place; the stack holds the unread rest of the files that include them.
     let mut stack = vec![Statements::of(source)?];
     let mut files = 1;
+    let mut wrong = Vec::new();
     while let Some(top) = stack.last_mut() {
-        let Some(statement) = top.next()? else {
+        let Some(statement) = top.next().unwrap_or_else(|error| {
+            wrong.push(error);
+            None
+        }) else {
             stack.pop();
             continue;
         };
         let name = top.source_name.clone();
         let reader = Source { name, path: top.path.clone(), text: String::new() };
         if statement[0].text != "include" {
-            Statement { source: &reader, words: &statement, at: 1 }.read(routing)?;
+            let read = Statement { source: &reader, words: &statement, at: 1 }.read(routing);
+            wrong.extend(read.err());
+            keep_name(&statement, routing);
             continue;
         }
         let mut included = Vec::new();
@@ -51,6 +59,9 @@ pub(super) fn read(source: &Source, routing: &mut Routing) -> Result<(), ConfigE
         }
         stack.extend(included.into_iter().rev());
     }
+    if !wrong.is_empty() {
+        return Err(findings(wrong, routing));
+    }
     if routing.listeners.is_empty() {
         for transport in [Transport::Tcp, Transport::Udp] {
             let address = "0.0.0.0:2003".to_owned();
@@ -58,6 +69,31 @@ pub(super) fn read(source: &Source, routing: &mut Routing) -> Result<(), ConfigE
         }
     }
     Ok(())
+}
+
+/// Adds the cluster of a statement that has an error, so that the statements that name it have none.
+fn keep_name(statement: &[Word], routing: &mut Routing) {
+    if let [first, name, ..] = statement
+        && first.text == "cluster"
+        && routing.cluster(&name.text).is_none()
+    {
+        routing.add_cluster(&name.text, Method::Nowhere, Vec::new());
+    }
+}
+
+/// Joins errors and notes, so that one run shows all of them.
+fn findings(mut wrong: Vec<ConfigError>, routing: &Routing) -> ConfigError {
+    if routing.notes.is_empty() && wrong.len() == 1 {
+        return wrong.remove(0);
+    }
+    let of_error = |error: &ConfigError| match error {
+        ConfigError::Line { file, line, .. } => (file.clone(), *line, error.to_string()),
+        other => (String::new(), 0, other.to_string()),
+    };
+    let notes = routing.notes.iter().map(|note| (note.file.clone(), note.line, note.to_string()));
+    let mut findings: Vec<_> = notes.chain(wrong.iter().map(of_error)).collect();
+    findings.sort();
+    ConfigError::Several { findings: findings.into_iter().map(|(_, _, text)| text).collect() }
 }
 
 /// Returns the files of an include statement, whose pattern may match several.
@@ -183,6 +219,11 @@ impl Statement<'_> {
             "forward" => Method::All,
             "any_of" => Method::AnyOf,
             "failover" => Method::Failover,
+            // The original refuses a file without one of these three before `useall`.
+            "useall" => {
+                self.at -= 1;
+                Method::All
+            }
             "file" => {
                 routing.note(self.source, self.line(), &name, "points are not written to files", true);
                 routing.add_cluster(&name, Method::Nowhere, Vec::new());
@@ -217,11 +258,20 @@ impl Statement<'_> {
     }
 
     fn target(&mut self, routing: &mut Routing) -> Result<Target, ConfigError> {
-        let mut text = self.word("a host")?;
+        let line = self.line();
+        let (is_keyword, mut text) =
+            (self.peek().is_some_and(|word| KEYWORDS.contains(&word)), self.word("a host")?);
+        if is_keyword {
+            let reason = format!("'{text}' is a keyword and not a host: is a ';' missing before it?");
+            return Err(self.source.wrong(line, reason));
+        }
+        self.doubt_word(line, &text, routing);
         if self.take(&["="]) {
             text = format!("{text}={}", self.word("an instance")?);
         }
-        let node = destination::relay(&text).map_err(|why| self.wrong(why))?;
+        let node = destination::relay(&text).map_err(|why| {
+            self.source.wrong(line, format!("{why}: is a ';' missing before it, or an option misspelled?"))
+        })?;
         let mut target = Target::new(node);
         target.transport = self.protocol()?.unwrap_or_default();
         if self.take(&["type"]) {
@@ -239,6 +289,19 @@ impl Statement<'_> {
             (target.packing, target.encryption) = wrapping;
         }
         Ok(target)
+    }
+
+    /// Notes a host without domain, port and instance: it may be a misspelled option.
+    fn doubt_word(&self, line: usize, text: &str, routing: &mut Routing) {
+        if text.contains(['.', ':', '=', '*']) || text.contains(|letter: char| letter.is_ascii_digit()) {
+            return;
+        }
+        if text == "localhost" || self.words.get(self.at).is_some_and(|next| next.text == "=") {
+            return;
+        }
+        let meant = spelling::nearest(text, KEYWORDS.iter().copied());
+        let meant = meant.map(|meant| format!("; did you mean '{meant}'?")).unwrap_or_default();
+        routing.doubt(self.source, line, text, format!("this word is the host {text}:2003{meant}"));
     }
 
     fn protocol(&mut self) -> Result<Option<Transport>, ConfigError> {

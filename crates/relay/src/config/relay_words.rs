@@ -3,6 +3,48 @@
 
 use super::source::{ConfigError, Source};
 
+/// Words that are no hosts, as in carbon-c-relay. Where one follows the members of a cluster, the `;` of
+/// the cluster is missing.
+pub(super) const KEYWORDS: &[&str] = &[
+    "aggregate",
+    "any_of",
+    "blackhole",
+    "carbon_ch",
+    "cluster",
+    "compute",
+    "dynamic",
+    "else",
+    "every",
+    "expire",
+    "failover",
+    "fnv1a_ch",
+    "forward",
+    "include",
+    "into",
+    "jump_fnv1a_ch",
+    "linemode",
+    "listen",
+    "match",
+    "mtls",
+    "proto",
+    "replication",
+    "rewrite",
+    "route",
+    "seconds",
+    "send",
+    "ssl",
+    "statistics",
+    "stop",
+    "tcp",
+    "to",
+    "transport",
+    "type",
+    "udp",
+    "useall",
+    "using",
+    "validate",
+];
+
 /// A word and its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word {

@@ -28,6 +28,12 @@ pub enum ConfigError {
         /// What is wrong and what would be right.
         reason: String,
     },
+    /// Several lines cannot be understood or are not supported.
+    #[error("{}", .findings.join("\n"))]
+    Several {
+        /// One text for each line.
+        findings: Vec<String>,
+    },
 }
 
 /// A file's text.

@@ -30,7 +30,7 @@ fn of(files: &[(&str, &str)]) -> Routing {
 
 /// Notes as line, text and whether they are grave.
 fn notes(routing: &Routing) -> Vec<(usize, &str, bool)> {
-    routing.notes.iter().map(|note| (note.line, note.what.as_str(), note.is_grave)).collect()
+    routing.notes.iter().map(|note| (note.line, note.what.as_str(), note.is_grave())).collect()
 }
 
 /// The targets of a name, each with the name that it gets.
@@ -199,7 +199,8 @@ statistics submit every 30 seconds prefix with carbon.relays.\\.1 send to any;
 #[test]
 fn carbon_c_relay_statements_apply_in_order() {
     let routing = of(&[("relay.conf", RELAY)]);
-    let grave: Vec<usize> = routing.notes.iter().filter(|note| note.is_grave).map(|note| note.line).collect();
+    let grave: Vec<usize> =
+        routing.notes.iter().filter(|note| note.is_grave()).map(|note| note.line).collect();
     assert_eq!(grave, [5], "{:?}", routing.notes);
     let wrapped: Vec<bool> = routing.targets.iter().map(|target| target.packing == Packing::Gzip).collect();
     assert_eq!(wrapped.iter().filter(|is_gzip| **is_gzip).count(), 1, "{:?}", routing.targets);
@@ -294,7 +295,7 @@ fn every_format_sets_compression_and_encryption_of_connections() {
         (
             target.packing,
             target.encryption,
-            routing.notes.iter().map(|note| note.is_grave).collect::<Vec<_>>(),
+            routing.notes.iter().map(|note| note.is_grave()).collect::<Vec<_>>(),
         )
     };
     let files = |ca: Option<&str>, identity: Option<(&str, &str)>| {
@@ -426,6 +427,58 @@ fn formats_are_detected_and_errors_name_their_line() {
         assert!(found.starts_with(expected), "{text}: {found}");
     }
     assert!(read(Path::new("/no/such/file"), None, None).is_err());
+}
+
+/// The words of the next statement became targets: points went to `match:2003` and `*:2003`.
+#[test]
+fn a_missing_semicolon_makes_no_targets_of_the_next_statement() {
+    let wrong = [
+        ("cluster a forward 127.0.0.1:1\nmatch * send to a;", "x:2: 'match' is a keyword and not a host"),
+        ("cluster a forward h.x *;", "x:1: '*' is not the name or address of a host: is a ';' missing"),
+        ("cluster a carbon_ch h.x 2;", "x:1: '2' is not the name or address of a host"),
+    ];
+    for (text, expected) in wrong {
+        let found = Folder::with(&[("x", text)]).read("x").unwrap_err();
+        assert!(found.starts_with(expected), "{text}: {found}");
+    }
+    let own = "[[cluster]]\nname = 'a'\nmethod = 'all'\ntargets = ['*']\n";
+    assert!(Folder::with(&[("x", own)]).read("x").unwrap_err().contains("'*' is not the name"));
+    assert!(Folder::with(&[("x", "match a\nsend to \"y\";")]).read("x").is_err());
+}
+
+#[test]
+fn a_word_that_may_be_a_misspelled_option_is_reported() {
+    let routing = of(&[("x", "cluster a carbon_ch replicaton h.x localhost h1 db=b; match * send to a;")]);
+    assert_eq!(notes(&routing), [(1, "replicaton", false)]);
+    let shown = routing.notes[0].to_string();
+    let expected = "x:1: 'replicaton': this word is the host replicaton:2003; did you mean 'replication'?";
+    assert!(shown.ends_with(expected), "{shown}");
+}
+
+#[test]
+fn a_file_that_sends_no_point_anywhere_is_refused_or_reported() {
+    for text in ["", "# nothing\n", "listen_addr = '0.0.0.0:2003'\n", "listen type linemode 2003 proto tcp;"]
+    {
+        let found = Folder::with(&[("x", text)]).read("x").unwrap_err();
+        assert!(found.starts_with("x:1: "), "{text}: {found}");
+    }
+    let routing = of(&[("x", "cluster a forward h.x;")]);
+    assert!(routing.notes[0].to_string().contains("'a': no route sends points"), "{:?}", routing.notes);
+}
+
+/// The first error hid all later ones, and `useall` was such an error.
+#[test]
+fn every_line_that_is_wrong_or_unsupported_is_reported() {
+    let useall = |kind: &str| {
+        let routing = of(&[("x", &format!("cluster a {kind} h.x;\nmatch * send to a;"))]);
+        assert_eq!((notes(&routing), routing.targets.len()), (vec![(1, "useall", true)], 1), "{kind}");
+    };
+    ["useall", "forward useall", "any_of useall"].into_iter().for_each(useall);
+    let text = "cluster a useall h.x;\ncluster b nonsense h.x;\nmatch (?=x)y send to a;\n\
+                match * send to c;\nmatch * send to b";
+    let found = Folder::with(&[("x", text)]).read("x").unwrap_err();
+    let lines: Vec<&str> = found.lines().map(|line| &line[..4]).collect();
+    assert_eq!(lines, ["x:1:", "x:2:", "x:3:", "x:4:", "x:5:"], "{found}");
 }
 
 #[test]

@@ -258,15 +258,36 @@ pub struct Note {
     pub what: String,
     /// Why it has no effect, or which effect it has instead.
     pub why: String,
-    /// Whether points would be sent to other targets than by the original program. The relay then does
-    /// not start.
-    pub is_grave: bool,
+    /// The consequence.
+    pub weight: Weight,
+}
+
+/// The consequence of a [`Note`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// Points would be sent to other targets than by the original program. The relay does not start.
+    Grave,
+    /// The line is ignored.
+    Ignored,
+    /// The line is applied, but is probably a mistake.
+    Doubtful,
+}
+
+impl Note {
+    /// Returns whether the relay does not start with this line.
+    pub fn is_grave(&self) -> bool {
+        self.weight == Weight::Grave
+    }
 }
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.is_grave { "cannot be honoured" } else { "is ignored" };
-        write!(f, "{}:{}: '{}' {kind}: {}", self.file, self.line, self.what, self.why)
+        let kind = match self.weight {
+            Weight::Grave => " cannot be honoured",
+            Weight::Ignored => " is ignored",
+            Weight::Doubtful => "",
+        };
+        write!(f, "{}:{}: '{}'{kind}: {}", self.file, self.line, self.what, self.why)
     }
 }
 
@@ -314,6 +335,12 @@ impl Routing {
     pub fn add_cluster(&mut self, name: &str, method: Method, targets: Vec<usize>) -> usize {
         self.clusters.push(Cluster { name: name.to_owned(), method, targets });
         self.clusters.len() - 1
+    }
+
+    /// Returns the number of routes that send points to clusters.
+    pub fn routes(&self) -> usize {
+        let sends = |stage: &&Stage| matches!(stage, Stage::Route(route) if !route.clusters.is_empty());
+        self.stages.iter().filter(sends).count()
     }
 
     /// Returns the members of a cluster as ring nodes.

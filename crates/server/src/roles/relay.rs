@@ -51,7 +51,7 @@ pub fn configured(settings: &Settings) -> Result<Option<(Routing, TenantId)>, Fa
     for note in &routing.notes {
         tracing::warn!("{note}");
     }
-    if routing.notes.iter().any(|note| note.is_grave) {
+    if routing.notes.iter().any(|note| note.is_grave()) {
         return Err(wrong(format!(
             "some lines of {path} are not supported: `sandur relay --config {path} --check` lists them"
         )));

@@ -30,7 +30,7 @@ pub(super) fn routing(path: &str, matches: &ArgMatches) -> Result<Routing, Faile
 /// Reads a file and builds its rings. Lines that are not supported are reported on stderr.
 pub(super) fn router(path: &str, matches: &ArgMatches) -> Result<Router, Failed> {
     let routing = routing(path, matches)?;
-    routing.notes.iter().filter(|note| note.is_grave).for_each(|note| eprintln!("sandur: {note}"));
+    routing.notes.iter().filter(|note| note.is_grave()).for_each(|note| eprintln!("sandur: {note}"));
     Router::new(routing).map_err(|error| Failed::new(format!("{path}: {error}")))
 }
 

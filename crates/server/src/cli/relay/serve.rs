@@ -11,6 +11,7 @@ use sandur_relay::connect::Network;
 use sandur_relay::intake::listen;
 use sandur_relay::memory::Memory;
 use sandur_relay::model::{Listener, Protocol, Routing, Transport};
+use sandur_relay::router::Router;
 use sandur_relay::running::Running;
 use sandur_relay::spool::{Directory, Options, Spool, Sync};
 use sandur_runtime::{Env, Shutdown};
@@ -41,8 +42,8 @@ pub(super) fn arguments() -> Vec<Arg> {
             .default_value("1s")
             .help("When lines on disk are synced: always, never, or after a time"),
         flag("check").help(
-            "Print which lines of the file are not supported, and exit; with 1 if points would have \
-                other targets",
+            "Print which lines of the file are wrong, not supported or doubtful, or that it is valid, \
+                and exit; with 1 if points would have other targets",
         ),
         flag("lenient").help("Run although lines of the file are not supported"),
         flag("insecure-listen").help("Listen beyond loopback: carbon's protocols have no credentials"),
@@ -55,10 +56,10 @@ pub(super) async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Fail
         return Err(Failed::usage("sandur relay needs --config FILE, or the subcommand lookup or diff"));
     };
     let mut routing = configuration::routing(path, matches)?;
-    let graves = routing.notes.iter().filter(|note| note.is_grave).count();
+    let graves = routing.notes.iter().filter(|note| note.is_grave()).count();
     routing.notes.iter().for_each(|note| eprintln!("sandur: {note}"));
     if matches.get_flag("check") {
-        return Ok(if graves == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        return check(path, routing, graves);
     }
     if graves > 0 && !matches.get_flag("lenient") {
         return Err(Failed::new(format!(
@@ -69,6 +70,17 @@ pub(super) async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Fail
     let log = Log { format: "text".to_owned(), level: "info".to_owned() };
     logging::start(&log, env.clone(), None).map_err(Failed::new)?;
     serve(&env, path, routing, matches).await
+}
+
+/// Prints the result of `--check`, after the lines that are not supported.
+fn check(path: &str, routing: Routing, graves: usize) -> Result<ExitCode, Failed> {
+    let (clusters, routes) = (routing.clusters.len(), routing.routes());
+    Router::new(routing).map_err(|error| Failed::new(format!("{path}: {error}")))?;
+    if graves > 0 {
+        return Ok(ExitCode::FAILURE);
+    }
+    println!("valid: {clusters} clusters, {routes} routes");
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn serve(env: &Env, path: &str, routing: Routing, matches: &ArgMatches) -> Result<ExitCode, Failed> {
