@@ -6,6 +6,7 @@
 //! killed relay loses no more than the lines of a tick and what the target's system had not read.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::connect::{Connection, Connector};
 use crate::counters::TargetCounters;
 use crate::lane::{Chunk, Lane};
 use crate::model::{Protocol, Target};
+use crate::outage::Outage;
 use crate::pickle;
 use crate::spool::{Batch, Spool};
 
@@ -84,6 +86,7 @@ impl Delivery {
     /// Runs until the shutdown.
     pub(crate) async fn run(mut self) {
         let mut pauses = BACKOFF.pauses();
+        let mut outage = Outage::default();
         loop {
             let connecting = self.connector.connect(Arc::clone(&self.target));
             let connecting = unless_stopped(&self.stopping, self.env.timeout(CONNECT_TIMEOUT, connecting));
@@ -92,15 +95,17 @@ impl Delivery {
                 Some(Ok(connection)) => {
                     self.live.store(true, Ordering::Relaxed);
                     pauses.reset();
+                    self.recovered(&mut outage);
                     let is_over = self.write_to(connection).await;
                     self.counters.disconnects.add(1);
                     if is_over {
                         break;
                     }
                     self.store.lost();
+                    self.failed(&mut outage, "the connection was lost");
                 }
-                Some(Err(error)) => self.failed(&error),
-                None => self.failed(&io::ErrorKind::TimedOut.into()),
+                Some(Err(error)) => self.failed(&mut outage, error),
+                None => self.failed(&mut outage, io::Error::from(io::ErrorKind::TimedOut)),
             }
             self.live.store(false, Ordering::Relaxed);
             let pause = self.env.sleep(pauses.after_failure_with_jitter(&self.env));
@@ -111,9 +116,17 @@ impl Delivery {
         self.store.keep_everything().await;
     }
 
-    fn failed(&self, error: &io::Error) {
-        if self.live.load(Ordering::Relaxed) {
-            tracing::warn!(target = %self.target.node, %error, "cannot reach a target");
+    fn failed(&self, outage: &mut Outage, error: impl fmt::Display) {
+        if outage.failed(self.env.monotonic()) {
+            let spool_bytes = self.store.spool_bytes();
+            tracing::warn!(target = %self.target.node, %error, spool_bytes, "cannot reach a target");
+        }
+    }
+
+    fn recovered(&self, outage: &mut Outage) {
+        if let Some(lasted) = outage.recovered(self.env.monotonic()) {
+            let (seconds, spool_bytes) = (lasted.as_secs(), self.store.spool_bytes());
+            tracing::info!(target = %self.target.node, seconds, spool_bytes, "a target is reachable again");
         }
     }
 
@@ -223,6 +236,11 @@ impl Store {
     ) -> Self {
         let (resend, written) = (VecDeque::new(), VecDeque::new());
         Self { env, lane, counters, spool, resend, written, written_bytes: 0, has_failed: false }
+    }
+
+    /// Bytes on disk that wait for the target.
+    fn spool_bytes(&self) -> u64 {
+        self.spool.as_ref().map_or(0, Spool::bytes)
     }
 
     /// Waits for a future. Meanwhile lines that wait too long, or are too many, are moved to disk.

@@ -43,6 +43,7 @@ mod delivery;
 mod hash;
 mod invalid_log;
 mod lane;
+mod outage;
 mod pickle;
 
 pub use node::Node;

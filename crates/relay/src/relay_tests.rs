@@ -635,3 +635,52 @@ fn points_whose_data_fails_a_validation_are_not_sent() {
         running.stop().await;
     });
 }
+
+/// Collects the messages of log lines, with the spool's bytes.
+#[derive(Clone, Default)]
+struct Logged(Arc<Mutex<Vec<(String, u64)>>>);
+
+impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Logged {
+    fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+        self.0.lock().unwrap().push((String::new(), 0));
+        event.record(&mut self.clone());
+    }
+}
+
+impl tracing::field::Visit for Logged {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        if field.name() == "message" {
+            self.0.lock().unwrap().last_mut().unwrap().0 = format!("{value:?}");
+        }
+    }
+
+    fn record_u64(&mut self, field: &tracing::field::Field, value: u64) {
+        if field.name() == "spool_bytes" {
+            self.0.lock().unwrap().last_mut().unwrap().1 = value;
+        }
+    }
+}
+
+/// A target that was lost after it had been connected gave no line, neither then nor when it was back.
+#[test]
+fn the_loss_of_a_target_and_its_return_are_logged_once() {
+    use tracing_subscriber::layer::SubscriberExt;
+    let logged = Logged::default();
+    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(logged.clone()));
+    in_world(|world| async move {
+        ["old", "new"].iter().for_each(|host| world.remotes.set_up(host, true));
+        let running = world.start(TWO);
+        let mut sorter = running.relay.sorter();
+        for second in 0..200 {
+            world.remotes.set_up("old", !(20..120).contains(&second));
+            send(&mut sorter, second);
+            world.seconds(1.0).await;
+        }
+        running.stop().await;
+    });
+    let lines = logged.0.lock().unwrap().clone();
+    let of = |text: &str| lines.iter().filter(|(line, _)| line == text).map(|(_, bytes)| *bytes).collect();
+    let (lost, back): (Vec<u64>, Vec<u64>) = (of("cannot reach a target"), of("a target is reachable again"));
+    assert_eq!((lost.len(), back.len()), (1, 1), "{lines:?}");
+    assert!(back[0] > 99 * NAMES * "a.n1.cpu 20 20\n".len() as u64, "{lines:?}");
+}
