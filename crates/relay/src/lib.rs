@@ -21,6 +21,7 @@
 
 pub mod aggregation;
 pub mod clean;
+pub mod comparison;
 pub mod config;
 pub mod connect;
 pub mod counters;

@@ -1,7 +1,8 @@
 //! Finds the destinations of names without sending anything, for the commands `lookup` and `diff`.
 
 use crate::clean::clean;
-use crate::model::Validation;
+use crate::model::aggregate::{Aggregate, Output};
+use crate::model::{Stage, Validation};
 use crate::router::{End, RouteSink, Router, Scratch};
 
 /// The destinations of one name.
@@ -9,6 +10,8 @@ use crate::router::{End, RouteSink, Router, Scratch};
 pub struct Destinations {
     /// Targets, each with the name that it gets.
     pub targets: Vec<(String, String)>,
+    /// Indexes of the clusters that it is sent to, itself or as part of a computed series.
+    pub clusters: Vec<usize>,
     /// Computed series that the name contributes to.
     pub computed: Vec<String>,
     /// Why its path ended, if a stage ended it.
@@ -30,12 +33,23 @@ impl RouteSink for Collect<'_> {
         true
     }
 
+    fn reached(&mut self, cluster: usize) {
+        if !self.found.clusters.contains(&cluster) {
+            self.found.clusters.push(cluster);
+        }
+    }
+
     fn send(&mut self, target: usize, name: &[u8]) {
         let target = self.router.routing().targets[target].node.to_string();
         self.found.targets.push((target, String::from_utf8_lossy(name).into_owned()));
     }
 
-    fn aggregate(&mut self, _stage: usize, _compute: usize, name: &[u8]) {
+    fn aggregate(&mut self, stage: usize, _compute: usize, name: &[u8]) {
+        if let Stage::Aggregate(Aggregate { output: Output::Clusters(clusters), .. }) =
+            &self.router.routing().stages[stage]
+        {
+            clusters.iter().for_each(|cluster| self.reached(*cluster));
+        }
         self.found.computed.push(String::from_utf8_lossy(name).into_owned());
     }
 

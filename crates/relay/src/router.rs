@@ -27,6 +27,8 @@ pub trait RouteSink {
     /// Returns whether the data of the point meets a route's condition; `name` is the point's name at
     /// this stage.
     fn is_valid(&mut self, validation: &Validation, name: &[u8]) -> bool;
+    /// Notes that a route sends the point to a cluster.
+    fn reached(&mut self, _cluster: usize) {}
     /// Sends the point to a target under this name.
     fn send(&mut self, target: usize, name: &[u8]);
     /// Adds the point to a computed series.
@@ -162,6 +164,7 @@ impl Router {
         let mut is_nowhere = false;
         scratch.targets.clear();
         for cluster in &route.clusters {
+            hands.reached(*cluster);
             if matches!(self.routing.clusters[*cluster].method, Method::Nowhere) {
                 is_nowhere = true;
                 continue;

@@ -8,6 +8,8 @@ use std::fmt;
 use memchr::memmem;
 use regex::bytes::{Regex, RegexBuilder};
 
+use super::example;
+
 /// Bytes that a compiled expression may use.
 const COMPILED_BYTES_MAX: usize = 4 << 20;
 
@@ -86,6 +88,36 @@ impl Matcher {
             return Ok(self);
         }
         Ok(self.and(Test::Expressions(vec![compile(expression, false)?]), is_negated))
+    }
+
+    /// Adds the condition that any of the expressions is found.
+    pub(crate) fn with(self, expressions: Vec<Regex>) -> Self {
+        self.and(Test::Expressions(expressions), false)
+    }
+
+    /// Makes a name that matches; different numbers give different names where the conditions permit it.
+    /// Returns `None` if none was found.
+    pub(crate) fn example(&self, number: u64) -> Option<Vec<u8>> {
+        let (mut prefix, mut parts) = (Vec::new(), Vec::new());
+        for condition in self.conditions.iter().filter(|condition| !condition.is_negated) {
+            match &condition.test {
+                Test::Prefix(text) => prefix.clone_from(text),
+                Test::Part(part) => parts.extend_from_slice(part),
+                Test::Expressions(all) => {
+                    let one = &all[usize::try_from(number).ok()? % all.len().max(1)];
+                    parts.extend(example::of_expression(one.as_str(), number)?);
+                }
+            }
+        }
+        let unique = format!("made.up.name{number}").into_bytes();
+        let dot = if prefix.is_empty() && parts.is_empty() { "" } else { "." }.as_bytes();
+        let forms: [&[&[u8]]; 4] = [
+            &[&prefix, &parts, dot, &unique],
+            &[&prefix, &parts],
+            &[&prefix, &unique, dot, &parts],
+            &[&parts, dot, &unique],
+        ];
+        forms.iter().map(|form| form.concat()).find(|name| self.matches(name))
     }
 
     fn and(mut self, test: Test, is_negated: bool) -> Self {

@@ -5,6 +5,7 @@
 //! Stages run in order.
 
 pub mod aggregate;
+mod example;
 pub mod matcher;
 pub mod rewrite;
 pub mod template;

@@ -108,6 +108,44 @@ fn pushed_lines_are_found_inspected_and_sound() {
 }
 
 #[test]
+fn files_of_the_relay_are_checked_and_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let text = |last: &str| {
+        format!(
+            "cluster ring carbon_ch h1:1 h2:1 {last};\ncluster rest forward h9:1;\n\
+             match ^servers\\. send to ring stop;\nmatch * send to rest;\n"
+        )
+    };
+    let (one, other) = (file("one.conf", &text("h3:1")), file("other.conf", &text("h4:1")));
+    let check = |path: &str, more: &[&str]| {
+        let output = sandur(&[&["relay", "--config", path, "--check"], more].concat());
+        (output.status.code(), out(&output), err(&output))
+    };
+    assert_eq!(check(&one, &[]), (Some(0), "valid: 2 clusters, 2 routes\n".to_owned(), String::new()));
+    let wrong = file("wrong.conf", "cluster a useall h1:1;\ncluster b forward h1:1\nmatch * send to b;\n");
+    for more in [&[][..], &["--lenient"]] {
+        let (code, printed, errors) = check(&wrong, more);
+        assert_eq!((code, printed.as_str()), (Some(1), ""));
+        let has_both = errors.contains(":1: 'useall'") && errors.contains(":3: 'match' is a keyword");
+        assert!(has_both, "{errors}");
+    }
+    let diff = |more: &[&str]| {
+        let output = sandur(&[&["relay", "diff", "--summary", &one, &other], more].concat());
+        (output.status.code(), err(&output))
+    };
+    let (code, errors) = diff(&[]);
+    assert!(code == Some(1) && !errors.contains("give --names"), "{errors}");
+    let (code, errors) = diff(&["--names", &file("names", "a.b\nc.d\n")]);
+    assert!(code == Some(0) && errors.contains("0 of 2 names have other targets"), "{errors}");
+    assert!(errors.contains("only 0 of 2 names reach cluster ring, which differs"), "{errors}");
+}
+
+#[test]
 fn mistakes_are_explained() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("nothing");

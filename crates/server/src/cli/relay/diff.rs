@@ -4,21 +4,20 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use sandur_relay::lookup::lookup;
-use sandur_relay::router::Scratch;
+use sandur_relay::comparison::{Comparison, GENERATED, Reach};
 use sandur_terminal::Failed;
 
 use super::{configuration, lookup::text};
-
-/// Number of generated names if none are given.
-const MADE_UP: usize = 65_536;
 
 /// The command.
 pub fn command() -> Command {
     let file =
         |id: &'static str| Arg::new(id).value_name(id).required(true).help("A configuration of a relay");
     let names = Arg::new("names").long("names").value_name("FILE");
-    let names = names.help("Names to compare, one per line; - for stdin; by default 65,536 generated ones");
+    let names = names.help(format!(
+        "Names to compare, one per line; - for stdin; by default about {GENERATED} generated ones, which \
+         match the routes where this is possible"
+    ));
     let summary = Arg::new("summary").long("summary").action(ArgAction::SetTrue);
     let summary = summary.help("Print only counts, by old and new targets");
     Command::new("diff")
@@ -34,12 +33,10 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let (one, other) =
         (configuration::router(file("A"), matches)?, configuration::router(file("B"), matches)?);
     let only_counts = matches.get_flag("summary");
-    let mut scratch = Scratch::default();
-    let (mut all, mut moved) = (0_u64, BTreeMap::<(String, String), u64>::new());
-    let mut look = |name: &str| {
-        all += 1;
-        let before = text(name, &lookup(&one, name.as_bytes(), &mut scratch));
-        let after = text(name, &lookup(&other, name.as_bytes(), &mut scratch));
+    let mut comparison = Comparison::new(&one, &other);
+    let mut moved = BTreeMap::<(String, String), u64>::new();
+    let look = |name: &str| {
+        let [before, after] = comparison.name(name).map(|found| text(name, &found));
         if before != after {
             if !only_counts {
                 println!("{name}\t{before}\t{after}");
@@ -53,7 +50,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
         }
     };
     match matches.get_one::<String>("names").map(String::as_str) {
-        None => (0..MADE_UP).for_each(|index| look(&format!("made.up.name{index}"))),
+        None => Comparison::new(&one, &other).generated(look),
         Some("-") => configuration::each_name(None, look)?,
         Some(path) => configuration::each_name_in(path, look)?,
     }
@@ -63,6 +60,24 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
             println!("{count}\t{before}\t{after}");
         }
     }
-    eprintln!("{total} of {all} names have other targets");
+    eprintln!("{total} of {} names have other targets", comparison.names());
+    print_reach(&comparison);
     Ok(if total == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Prints how many names reached each cluster, and warns about changed clusters that the names say
+/// little about.
+fn print_reach(comparison: &Comparison<'_>) {
+    let all = comparison.names();
+    for Reach { cluster, names: [before, after], is_changed, .. } in comparison.reach() {
+        let changed = if is_changed { ", which differs" } else { "" };
+        eprintln!("cluster {cluster}{changed}: {before} names in A, {after} in B");
+    }
+    for Reach { cluster, names, .. } in comparison.reach().into_iter().filter(|one| one.is_doubtful) {
+        let most = names[0].max(names[1]);
+        eprintln!(
+            "sandur: only {most} of {all} names reach cluster {cluster}, which differs: give --names FILE \
+             with names that it receives"
+        );
+    }
 }
