@@ -39,6 +39,8 @@ mod value_filters;
 
 use std::sync::LazyLock;
 
+use sandur_base::spelling;
+
 use crate::error::{Error, Result};
 use crate::function::Function;
 
@@ -87,7 +89,12 @@ pub(crate) fn find(name: &str) -> Result<&'static Function> {
         Ok(place) => Some(FUNCTIONS[place]),
         Err(_) => FUNCTIONS.iter().copied().find(|function| function.aliases.contains(&name)),
     };
-    found.ok_or_else(|| Error::invalid(format!("Received request for unknown function: {name}")))
+    found.ok_or_else(|| {
+        let names = FUNCTIONS.iter().flat_map(|own| own.aliases.iter().copied().chain([own.name]));
+        let meant = spelling::nearest(name, names);
+        let meant = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+        Error::invalid(format!("Received request for unknown function: {name}{meant}"))
+    })
 }
 
 #[cfg(test)]
@@ -104,6 +111,18 @@ mod tests {
     use crate::scope::Scope;
     use crate::series::Series;
     use crate::zone::{Moment, Zone};
+
+    #[test]
+    fn an_unknown_function_gets_a_suggestion() {
+        for (name, expected) in [
+            ("moveAverage", "unknown function: moveAverage; did you mean movingAverage?"),
+            ("sumseries", "unknown function: sumseries; did you mean sumSeries?"),
+            ("nothingAlike", "unknown function: nothingAlike"),
+        ] {
+            let error = find(name).err().unwrap().to_string();
+            assert!(error.ends_with(expected), "{error}");
+        }
+    }
 
     #[test]
     fn the_table_is_sorted_and_no_name_is_used_twice() {
