@@ -157,7 +157,7 @@ mod tests {
         }
 
         fn events<'a>(&'a self, _: &'a [String], _: i64, _: i64) -> BoxFuture<'a, Result<Vec<i64>>> {
-            async { Ok(Vec::new()) }.boxed()
+            async { Ok(vec![100, 102, 102, 104]) }.boxed()
         }
 
         fn random(&self) -> f64 {
@@ -199,6 +199,13 @@ mod tests {
                 "{name} {values:?}"
             );
         }
+    }
+
+    /// Such an event made the request fail.
+    #[test]
+    fn an_event_at_the_end_of_the_time_is_left_out() {
+        let tag = Argument::Text("deploy".to_owned());
+        answers("events", vec![tag], &[("events(\"deploy\")", &[1.0, NONE, 2.0, NONE])]);
     }
 
     #[test]
