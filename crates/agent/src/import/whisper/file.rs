@@ -39,7 +39,8 @@ impl Reader {
     pub fn read(&self, folder: &Path, path: &Path) -> Result<Contents, String> {
         let metric = labels::of_file(folder, path)?;
         let file = File::open(path).map_err(|error| format!("cannot open it: {error}"))?;
-        let whisper = Whisper::open_with(file, self.checks, self.damage).map_err(with_remedy)?;
+        let whisper = Whisper::open_with(file, self.checks, self.damage)
+            .map_err(|error| with_remedy(error, self.damage))?;
         // The requests need at most a third of the memory of the points.
         let needed = whisper.memory_bytes().saturating_mul(4) / 3;
         if needed > self.memory {
@@ -50,7 +51,7 @@ impl Reader {
                 self.parallel
             ));
         }
-        let history = whisper.history(self.until).map_err(with_remedy)?;
+        let history = whisper.history(self.until).map_err(|error| with_remedy(error, self.damage))?;
         let History { archives, left, damaged } = history;
         let series = archives.into_iter().map(|kept| {
             let labels = labels::of_archive(&metric, kept.archive, kept.step);
@@ -60,10 +61,38 @@ impl Reader {
     }
 }
 
-/// The error of a file, with the option that imports its intact parts.
-fn with_remedy(error: Error) -> String {
-    match error {
-        Error::Archive { .. } | Error::Block { .. } => format!("{error}; --salvage imports the intact parts"),
-        other => other.to_string(),
+/// The error of a file, with the option that imports its intact parts. With this option, such an error
+/// means that there are none.
+fn with_remedy(error: Error, damage: Damage) -> String {
+    match (&error, damage) {
+        (Error::Archive { .. } | Error::Block { .. }, Damage::Refused) => {
+            format!("{error}; --salvage imports the intact parts")
+        }
+        (Error::Archive { .. }, Damage::LeftOut) => format!("{error}; the file has no intact archive"),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The error of such a file recommended the option that had been given.
+    #[test]
+    fn salvage_is_not_recommended_where_it_was_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.wsp");
+        // Average, one archive of 60 points of a minute, at offset 28; its points are missing.
+        let header = [1u32, 3_600, 0x3f00_0000, 1, 28, 60, 60];
+        std::fs::write(&path, header.map(u32::to_be_bytes).concat()).unwrap();
+        let error = |damage| {
+            let checks = Checks::All;
+            let reader = Reader { checks, damage, until: u32::MAX, memory: 1 << 30, parallel: 1 };
+            reader.read(folder.path(), &path).err().unwrap()
+        };
+        let refused = error(Damage::Refused);
+        assert!(refused.ends_with("; --salvage imports the intact parts"), "{refused}");
+        let left_out = error(Damage::LeftOut);
+        assert!(left_out.ends_with("; the file has no intact archive"), "{left_out}");
     }
 }

@@ -39,14 +39,17 @@ pub struct Verification {
 }
 
 /// Counts of a comparison.
-#[derive(Default)]
+#[derive(Debug, Default, PartialEq)]
 struct Tally {
     files: u64,
     archives: u64,
     points: u64,
     further: u64,
     rolled: u64,
+    /// Points and rollups.
     differing: u64,
+    /// Files and folders.
+    unreadable: u64,
 }
 
 /// A window of points of an archive.
@@ -64,7 +67,7 @@ impl Verification {
         for found in Tree::below(folder) {
             match found {
                 Ok(found) => pending.push(Box::pin(self.file(folder, found))),
-                Err(text) => tally.differs(&text),
+                Err(text) => tally.cannot_read(&text),
             }
             while pending.len() >= parallel {
                 tally.add(pending.next().await.transpose()?);
@@ -73,18 +76,21 @@ impl Verification {
         while !pending.is_empty() {
             tally.add(pending.next().await.transpose()?);
         }
-        let Tally { files, archives, points, further, rolled, differing } = tally;
+        let Tally { files, archives, points, further, rolled, differing, unreadable } = tally;
         eprintln!("compared {points} points of {archives} archives of {files} files: {differing} differ");
+        if unreadable > 0 {
+            eprintln!("{unreadable} files or folders cannot be read, so nothing of them was compared");
+        }
         if further > 0 {
             eprintln!("the server has {further} more points, for example from senders that send to both");
         }
         if rolled > 0 {
             eprintln!("the server has rollups in place of {rolled} of the points (graphite.rollups)");
         }
-        if files == 0 && differing == 0 {
+        if files == 0 && unreadable == 0 {
             return Err(Failed::new(NOTHING_FOUND));
         }
-        Ok(if differing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if differing == 0 && unreadable == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     async fn file(&self, folder: &Path, found: Found) -> Result<Tally, Failed> {
@@ -97,7 +103,8 @@ impl Verification {
         let windows = match read {
             Ok(windows) => windows,
             Err(text) => {
-                tally.differs(&format!("{name}: {text}"));
+                tally.files = 0;
+                tally.cannot_read(&format!("{name}: {text}"));
                 return Ok(tally);
             }
         };
@@ -200,7 +207,16 @@ impl Window {
 impl Tally {
     fn differs(&mut self, text: &str) {
         self.differing += 1;
-        if self.differing <= DIFFERENCES_SHOWN_MAX {
+        self.show(text);
+    }
+
+    fn cannot_read(&mut self, text: &str) {
+        self.unreadable += 1;
+        self.show(text);
+    }
+
+    fn show(&self, text: &str) {
+        if self.differing + self.unreadable <= DIFFERENCES_SHOWN_MAX {
             eprintln!("sandur: {}", escaped(text));
         }
     }
@@ -213,5 +229,20 @@ impl Tally {
         self.further += other.further;
         self.rolled += other.rolled;
         self.differing += other.differing;
+        self.unreadable += other.unreadable;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files that cannot be read were counted as points that differ.
+    #[test]
+    fn unreadable_files_are_not_points_that_differ() {
+        let mut tally = Tally::default();
+        tally.cannot_read("a.wsp: it is damaged");
+        tally.add(Some(Tally { unreadable: 2, ..Tally::default() }));
+        assert_eq!(tally, Tally { unreadable: 3, ..Tally::default() });
     }
 }
