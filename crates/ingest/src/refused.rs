@@ -15,6 +15,8 @@ use sandur_model::StreamId;
 const TEXTS_MAX: usize = 10;
 /// Most bytes of one message: a stream's labels may be long.
 const TEXT_LENGTH_MAX: usize = 2 << 10;
+/// Most bytes of a name that is kept with a message.
+const NAME_LENGTH_MAX: usize = 256;
 /// Most runs of refused entries that are kept.
 pub const RUNS_MAX: usize = 10_000;
 
@@ -156,6 +158,8 @@ struct Count {
 struct KeptMessage {
     cause: Cause,
     text: String,
+    /// The name as it was sent, if it is known; at most [`NAME_LENGTH_MAX`] bytes.
+    name: String,
     times: u64,
 }
 
@@ -215,23 +219,19 @@ impl Refused {
 
     /// Returns the plain-text body for the client; `None` when all entries were accepted.
     pub fn text(&self) -> Option<String> {
-        if self.messages.is_empty() {
-            return None;
-        }
-        let mut all = String::new();
-        let grouped = self.messages.len() > 1 || self.messages[0].times > 1 || self.others > 0;
-        for (n, messages) in self.messages.iter().enumerate() {
-            let separator = if n == 0 { "" } else { "; " };
-            all.push_str(separator);
-            if grouped {
-                let _ = write!(all, "{} errors like: ", messages.times);
-            }
-            all.push_str(&messages.text);
-        }
-        if self.others > 0 {
-            let _ = write!(all, "; and {} other errors", self.others);
-        }
-        Some(all)
+        joined(self.messages.iter(), self.others)
+    }
+
+    /// Returns the text of one reason, and the first name that it refused, which is empty if it is not
+    /// known. Without a text of its own, as after many messages of other reasons, it is that of all.
+    pub fn text_of(&self, reason: Reason) -> Option<(String, &str)> {
+        let own = self.messages.iter().filter(|message| message.cause.reason == reason);
+        let name = own.clone().find(|message| !message.name.is_empty()).map_or("", |message| &message.name);
+        let text = match own.clone().next() {
+            Some(_) => joined(own, 0),
+            None => self.text(),
+        };
+        Some((text?, name))
     }
 
     /// Counts refused lines and bytes.
@@ -305,6 +305,14 @@ impl Refused {
         self.others += times;
     }
 
+    /// Adds the name as it was sent to the message that was reported last, unless it has one. Callers that
+    /// know names call this after every refusal.
+    pub(crate) fn name_last(&mut self, name: &str) {
+        if let Some(last) = self.messages.last_mut().filter(|last| last.name.is_empty()) {
+            name[..name.floor_char_boundary(NAME_LENGTH_MAX)].clone_into(&mut last.name);
+        }
+    }
+
     /// Adds one refusal to the client's text; calls `text` only for a message that is kept.
     pub(crate) fn report(&mut self, cause: Cause, text: impl FnOnce() -> String) {
         if let Some(messages) = self.messages.iter_mut().find(|t| t.cause == cause) {
@@ -315,11 +323,29 @@ impl Refused {
                 text.truncate(text.floor_char_boundary(TEXT_LENGTH_MAX));
                 text.push_str("...");
             }
-            self.messages.push(KeptMessage { cause, text, times: 1 });
+            self.messages.push(KeptMessage { cause, text, name: String::new(), times: 1 });
         } else {
             self.others += 1;
         }
     }
+}
+
+/// Joins messages in Loki's form; `None` if there are none.
+fn joined<'a>(messages: impl Iterator<Item = &'a KeptMessage> + Clone, others: u64) -> Option<String> {
+    let mut first = messages.clone();
+    let is_alone = first.next()?.times == 1 && first.next().is_none();
+    let mut all = String::new();
+    for (n, message) in messages.enumerate() {
+        all.push_str(if n == 0 { "" } else { "; " });
+        if !is_alone || others > 0 {
+            let _ = write!(all, "{} errors like: ", message.times);
+        }
+        all.push_str(&message.text);
+    }
+    if others > 0 {
+        let _ = write!(all, "; and {others} other errors");
+    }
+    Some(all)
 }
 
 #[cfg(test)]
@@ -413,5 +439,24 @@ mod tests {
         for (n, reason) in Reason::EVERY.into_iter().enumerate() {
             assert_eq!(reason as usize, n);
         }
+    }
+
+    #[test]
+    fn each_reason_has_its_own_text_and_name() {
+        let mut refused = Refused::default();
+        for (reason, text, name) in [
+            (Reason::TooNew, "too new", "a.b"),
+            (Reason::TooManyNodes, "too deep", "n.n.n"),
+            (Reason::TooNew, "too new", "a.b"),
+        ] {
+            refused.count(reason, 1, 0);
+            refused.report(cause(reason, 0), || text.to_owned());
+            refused.name_last(name);
+        }
+        assert_eq!(refused.text_of(Reason::TooNew), Some(("2 errors like: too new".to_owned(), "a.b")));
+        assert_eq!(refused.text_of(Reason::TooManyNodes), Some(("too deep".to_owned(), "n.n.n")));
+        let all = "2 errors like: too new; 1 errors like: too deep";
+        assert_eq!(refused.text_of(Reason::TooOld), Some((all.to_owned(), "")));
+        assert_eq!(Refused::default().text_of(Reason::TooOld), None);
     }
 }

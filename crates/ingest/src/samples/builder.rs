@@ -65,7 +65,7 @@ pub(crate) struct SampleBuilder<'a> {
     series: SeriesReader<'a>,
     memory: DecoderMemory,
     batch: SampleBatch,
-    refused: Refused,
+    pub(crate) refused: Refused,
     written: Written,
     deltas: Vec<DeltaSeries>,
     oldest_ms: i64,

@@ -228,6 +228,7 @@ impl<'a> Names<'a> {
                     fresh.push((point.key, KnownName::from(&series)));
                     if let Err(refusal) = check_limits(&series, limits) {
                         builder.refuse_series(refusal, 1);
+                        builder.refused.name_last(name);
                         continue;
                     }
                     builder.begin(series, span)?;
@@ -235,6 +236,7 @@ impl<'a> Names<'a> {
             }
             let offset = is_arena.then_some(point.name.end() as u32);
             if !builder.sample(point.time_ms, point.bits, offset)? {
+                builder.refused.name_last(name);
                 builder.end();
             }
         }
