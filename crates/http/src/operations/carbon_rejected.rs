@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use sandur_listeners::carbon::Carbon;
-use sandur_model::MILLISECOND_NS;
+use sandur_model::{MILLISECOND_NS, TenantId};
 use serde_json::json;
 
 use crate::reply;
@@ -15,10 +15,11 @@ pub static ROUTE: Route = Route {
     paths: &["/graphite/rejected"],
     scope: Access::Admin,
     does: "The last 100 points and messages of Graphite's protocols that were refused, newest first, of all \
-           tenants: time, protocol, address of the sender, the reason as in \
-           `sandur_carbon_rejected_points_total`, a text, and the beginning of the message.",
-    answers: "200, JSON: `{\"rejected\": [{\"time_ms\", \"protocol\", \"peer\", \"reason\", \"text\", \
-              \"message\"}]}`.",
+           tenants: time, protocol, tenant (null for a message that cannot be read), address of the sender, \
+           the reason as in `sandur_carbon_rejected_points_total`, a text, and the beginning of the message \
+           or the name of the first refused point.",
+    answers: "200, JSON: `{\"rejected\": [{\"time_ms\", \"protocol\", \"tenant\", \"peer\", \"reason\", \
+              \"text\", \"message\"}]}`.",
     handler: |request, app| rejected.call(request, app),
     ..Route::of(Group::Operations)
 };
@@ -28,6 +29,7 @@ async fn rejected(State(carbon): State<Carbon>) -> Response {
         json!({
             "time_ms": one.at_ns / MILLISECOND_NS,
             "protocol": one.protocol,
+            "tenant": one.tenant.as_ref().map(TenantId::as_str),
             "peer": one.peer.map(|peer| peer.to_string()),
             "reason": one.message.reason,
             "text": one.message.text,

@@ -14,9 +14,9 @@ use bytes::Bytes;
 use sandur_base::ErrorKind;
 use sandur_carbon::Protocol;
 use sandur_ingest::{
-    CarbonBatches, DecodedSamples, Memory, Push, PushHeaders, Refused, RejectedMessage, SamplePush,
+    CarbonBatches, DecodedSamples, Memory, Push, PushHeaders, Reason, Refused, RejectedMessage, SamplePush,
 };
-use sandur_model::{Limits, TenantId};
+use sandur_model::{Labels, Limits, TenantId, is_graphite_label};
 use sandur_service::Failure;
 use sandur_service::writes::{BodyHeaders, Received, decode_in_memory, parties};
 use tokio::sync::Semaphore;
@@ -119,18 +119,18 @@ fn give_up(carbon: &Carbon, source: &Source, bytes: &[u8], failure: &Failure) {
     let message = String::from_utf8_lossy(&bytes[..bytes.len().min(64)]).into_owned();
     tracing::error!(protocol = source.protocol.name, failure = failure.message, "points are lost");
     let text = failure.message.clone();
-    note(carbon, source, &RejectedMessage { reason: "not_stored", text, message }, 1);
+    note(carbon, (source, None), &RejectedMessage { reason: "not_stored", text, message }, 1);
 }
 
-/// Counts and shows rejected data.
-fn note(carbon: &Carbon, source: &Source, message: &RejectedMessage, points: u64) {
+/// Counts and shows rejected data, of a tenant if it is known.
+fn note(carbon: &Carbon, of: (&Source, Option<&TenantId>), message: &RejectedMessage, points: u64) {
     carbon.metrics.rejected(message.reason, points);
-    show(carbon, source, message.clone());
+    show(carbon, of, message.clone());
 }
 
-fn show(carbon: &Carbon, source: &Source, message: RejectedMessage) {
+fn show(carbon: &Carbon, (source, tenant): (&Source, Option<&TenantId>), message: RejectedMessage) {
     let (at_ns, protocol, peer) = (carbon.env.now_ns(), source.protocol.name, source.peer);
-    carbon.rejected.add(RejectedOf { at_ns, protocol, peer, message });
+    carbon.rejected.add(RejectedOf { at_ns, protocol, tenant: tenant.cloned(), peer, message });
 }
 
 /// Shows and logs why the server closed a connection. The log contains only the first one per minute.
@@ -145,13 +145,13 @@ pub fn report(carbon: &Carbon, source: &Source, reason: &'static str, text: Stri
             "closed a connection of Carbon; further ones are only counted"
         );
     }
-    show(carbon, source, RejectedMessage { reason, text, message: String::new() });
+    show(carbon, (source, None), RejectedMessage { reason, text, message: String::new() });
 }
 
 /// Counts a message after which a connection cannot continue.
 pub fn reject(carbon: &Carbon, source: &Source, reason: &'static str, text: String, message: &[u8]) {
     let message = String::from_utf8_lossy(&message[..message.len().min(256)]).into_owned();
-    note(carbon, source, &RejectedMessage { reason, text, message }, 1);
+    note(carbon, (source, None), &RejectedMessage { reason, text, message }, 1);
 }
 
 async fn attempt(
@@ -171,24 +171,25 @@ async fn attempt(
     let (decoded, _memory) = decode_in_memory(&carbon.writes, received, decode).await?;
     drop(turn);
     progress.done.resize(tenants.tenants.len(), false);
-    if !std::mem::replace(&mut progress.is_counted, true) {
-        let accepted = decoded.batches.iter().map(|one| one.written.samples).sum();
-        carbon.metrics.accepted(source.protocol.name, accepted);
+    let is_first = !std::mem::replace(&mut progress.is_counted, true);
+    if is_first {
         for (reason, count) in &decoded.rejected.counts {
             carbon.metrics.rejected(reason, *count);
         }
-        decoded.rejected.shown.into_iter().for_each(|message| show(carbon, source, message));
+        decoded.rejected.shown.into_iter().for_each(|message| show(carbon, (source, None), message));
         for (tenant, one) in tenants.tenants.iter().zip(&decoded.batches) {
             note_refused(carbon, source, tenant, one);
         }
     }
     let mut failed = None;
-    for (number, one) in decoded.batches.into_iter().enumerate() {
+    for (number, mut one) in decoded.batches.into_iter().enumerate() {
         if progress.done[number] {
             continue;
         }
+        // These protocols have no answer that could contain the text.
+        refuse_beyond(carbon, source, &tenants.tenants[number], (&mut one, is_first));
         match push(carbon, source, &tenants.tenants[number], one, progress).await {
-            Ok(_) => progress.done[number] = true,
+            Ok(()) => progress.done[number] = true,
             Err(failure) => failed = Some(failure),
         }
     }
@@ -228,42 +229,70 @@ fn decoder(
 
 /// Counts what a tenant's limits refused.
 fn note_refused(carbon: &Carbon, source: &Source, tenant: &TenantId, decoded: &DecodedSamples) {
-    let Some(text) = decoded.refused.text() else { return };
     for (reason, points, _) in decoded.refused.by_reason() {
+        let (text, name) = decoded.refused.text_of(reason).unwrap_or_default();
         carbon.writes.metrics().refused_samples(reason.name(), points);
         carbon.writes.refusals().note(tenant, reason.name(), points, &text);
-        let shown = RejectedMessage { reason: reason.name(), text: text.clone(), message: String::new() };
-        note(carbon, source, &shown, points);
+        let shown = RejectedMessage { reason: reason.name(), text, message: name.to_owned() };
+        note(carbon, (source, Some(tenant)), &shown, points);
     }
 }
 
-/// Stores the points of a tenant, within its limits of series and rates; returns a text for the client
-/// about points that were rejected because of the number of series.
-async fn push(
+/// Refuses the series beyond the tenant's limit, and returns a text for the client about them. Only the
+/// first attempt counts: a later one decodes the same points again.
+fn refuse_beyond(
     carbon: &Carbon,
     source: &Source,
     tenant: &TenantId,
-    mut decoded: DecodedSamples,
-    progress: &mut Progress,
-) -> Result<Option<String>, Failure> {
-    let limits = carbon.writes.limits(tenant);
-    let most = limits.metrics.max_global_series_per_user;
+    (decoded, is_first): (&mut DecodedSamples, bool),
+) -> Option<String> {
+    let most = carbon.writes.limits(tenant).metrics.max_global_series_per_user;
+    let before = decoded.written.samples;
     let mut left_out = None;
     if most > 0 {
         let beyond = carbon.writes.intake().series_beyond(&decoded.batch, most);
-        if !beyond.is_empty() {
-            let before = decoded.written.samples;
+        let first = beyond.first().and_then(|first| decoded.batch.series.get(*first as usize));
+        if let Some(message) = first.map(|series| name_of(series.labels.shared())) {
             decoded.refused = Refused::default();
             decoded.refuse_series(&beyond, most);
             let text = decoded.refused.text().unwrap_or_default();
             left_out = Some(text.clone());
-            let shown = RejectedMessage { reason: "too_many_series", text, message: String::new() };
-            note(carbon, source, &shown, before - decoded.written.samples);
+            if is_first {
+                let points = before - decoded.written.samples;
+                carbon.writes.metrics().refused_samples(Reason::TooManySeries.name(), points);
+                carbon.writes.refusals().note(tenant, Reason::TooManySeries.name(), points, &text);
+                let shown = RejectedMessage { reason: "too_many_series", text, message };
+                note(carbon, (source, Some(tenant)), &shown, points);
+            }
         }
     }
+    if is_first {
+        carbon.metrics.accepted(source.protocol.name, decoded.written.samples);
+    }
+    left_out
+}
+
+/// The name of a series as its sender wrote it, apart from the order of the tags.
+fn name_of(labels: &Labels) -> String {
+    let mut name = labels.get("__name__").unwrap_or_default().to_owned();
+    for (tag, value) in labels.iter().filter(|(label, _)| *label != "__name__" && !is_graphite_label(label)) {
+        name.extend([";", tag, "=", value]);
+    }
+    name
+}
+
+/// Stores the points of a tenant, within its limit of rates.
+async fn push(
+    carbon: &Carbon,
+    source: &Source,
+    tenant: &TenantId,
+    decoded: DecodedSamples,
+    progress: &mut Progress,
+) -> Result<(), Failure> {
+    let limits = carbon.writes.limits(tenant);
     let points = decoded.written.samples;
     if points == 0 {
-        return Ok(left_out);
+        return Ok(());
     }
     if let Err(error) =
         carbon.writes.rates().take_samples(tenant, &limits.metrics, carbon.env.monotonic(), points)
@@ -275,14 +304,17 @@ async fn push(
         }
         progress.rate_attempts = 0;
         let (reason, text) = ("rate_limited", failure.message);
-        note(carbon, source, &RejectedMessage { reason, text, message: String::new() }, points);
-        return Ok(left_out);
+        let series = decoded.batch.series.first();
+        let message = series.map(|series| name_of(series.labels.shared())).unwrap_or_default();
+        carbon.writes.refusals().note(tenant, reason, points, &text);
+        note(carbon, (source, Some(tenant)), &RejectedMessage { reason, text, message }, points);
+        return Ok(());
     }
     carbon.writes.intake().push(decoded.batch.into(), None).await?;
     carbon.writes.metrics().samples.inc_by(points);
     carbon.writes.totals().accept_samples(tenant, [points, 0, 0]);
     carbon.metrics.durable(source.protocol.name, points);
-    Ok(left_out)
+    Ok(())
 }
 
 /// Decodes and stores the body of a request, which does get a response; returns a text about rejected
@@ -310,14 +342,14 @@ pub async fn store_body(
     }
     for message in rejected.shown {
         texts.push(format!("{}: '{}'", message.text, message.message));
-        show(carbon, &source, message);
+        show(carbon, (&source, Some(tenant)), message);
     }
-    for one in batches {
-        carbon.metrics.accepted(protocol.name, one.written.samples);
+    for mut one in batches {
         note_refused(carbon, &source, tenant, &one);
         texts.extend(one.refused.text());
         let mut progress = Progress { rate_attempts: RATE_ATTEMPTS - 1, ..Progress::default() };
-        texts.extend(push(carbon, &source, tenant, one, &mut progress).await?);
+        texts.extend(refuse_beyond(carbon, &source, tenant, (&mut one, true)));
+        push(carbon, &source, tenant, one, &mut progress).await?;
     }
     Ok((!texts.is_empty()).then(|| texts.join("\n")))
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
 use sandur_ingest::RejectedMessage;
+use sandur_model::TenantId;
 
 /// Maximum number of messages.
 const KEPT_MAX: usize = 100;
@@ -16,6 +17,8 @@ pub struct RejectedOf {
     pub at_ns: i64,
     /// The protocol.
     pub protocol: &'static str,
+    /// The tenant, if it is known: a message that cannot be read has none.
+    pub tenant: Option<TenantId>,
     /// The sender.
     pub peer: Option<SocketAddr>,
     /// The reason, and the message.

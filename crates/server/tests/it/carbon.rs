@@ -84,6 +84,12 @@ async fn a_request_with_too_many_series_gets_an_error_about_the_rest() {
     assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
     let found = get(&server, "/metrics/find?query=a.*&format=completer", "").await;
     assert!(found.contains("a.x") && found.contains("a.y") && !found.contains("a.z"), "{found}");
+    let accepted = counter(&server, "sandur_carbon_accepted_points_total{protocol=\"plaintext\"}").await;
+    assert_eq!(accepted, "4", "refused points are not accepted");
+    let rejected = get(&server, "/graphite/rejected", "").await;
+    for part in ["\"tenant\":\"fake\"", "\"message\":\"a.z\"", "\"reason\":\"too_many_series\""] {
+        assert!(rejected.contains(part), "{rejected}");
+    }
     server.stop().await.unwrap();
 }
 
