@@ -163,10 +163,19 @@ const PROGRAMS: &[Program] = &[
             package: "github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics",
         },
     },
+    Program {
+        name: "vmalert",
+        about: "VictoriaMetrics's evaluator of rules, for benchmarks",
+        origin: Origin::Published {
+            module: "github.com/VictoriaMetrics/VictoriaMetrics",
+            version: "v1.150.0",
+            package: "github.com/VictoriaMetrics/VictoriaMetrics/app/vmalert",
+        },
+    },
 ];
 
 /// Programs that are faster when they call C (zstd). They are built as their vendors build them.
-const WITH_C: &[&str] = &["victoria-metrics"];
+const WITH_C: &[&str] = &["victoria-metrics", "vmalert"];
 
 /// Build tags that leave out what no test or benchmark uses and what takes longest to compile:
 /// Prometheus's service discovery, with the client libraries of all clouds.

@@ -50,8 +50,8 @@ pub fn check_target(text: &str) -> std::result::Result<(), Error> {
     Ok(())
 }
 
-/// Evaluates a target over the `window` seconds before a time, and returns the last value of each series. `at`
-/// is in seconds since 1970. A series without a value in the window is left out. NaN is not a value.
+/// Evaluates a target over the `window` seconds before a time, and returns the last value of each series.
+/// `at` is in seconds since 1970. A series without a value in the window is left out. NaN is not a value.
 pub async fn last_values(
     source: &dyn Source,
     context: &QueryContext,

@@ -99,7 +99,9 @@ groups:
         expr: currentAbove(aliasByNode(servers.*.load, 1), 5)
         for: 2m
         annotations:
-          summary: '{{ $labels.name }} has {{ $value }} of {{ query "maxSeries(servers.*.load)" | first | value }}'
+          summary: >-
+            {{ $labels.name }} has {{ $value }} of
+            {{ query "maxSeries(servers.*.load)" | first | value }}
       - alert: Slow
         expr: currentAbove(seriesByTag('name=latency', 'dc=x'), 1)
       - alert: OldBackup
