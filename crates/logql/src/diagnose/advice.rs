@@ -1,6 +1,8 @@
 //! Advice for a token that is not valid at its place: rules for quotes, selectors, filters and stages. The
 //! rules for functions are in [`super::calls`].
 
+use std::ops::Range;
+
 use sandur_base::spelling::nearest;
 
 use super::scene::{Advice, Scene, here, there};
@@ -14,6 +16,9 @@ type Rule = fn(&Scene<'_>) -> Option<Advice>;
 /// The rules; the first that returns advice decides.
 const RULES: &[Rule] = &[
     broken_token,
+    dotted_name,
+    unknown_unit,
+    selector_without_braces,
     beginning,
     value_without_quotes,
     inside_selector,
@@ -75,6 +80,68 @@ fn window_text(scene: &Scene<'_>) -> Option<Advice> {
     }
     let span = token.span.start..token.span.start + end;
     there(span, "a window is a number with a unit: [30s], [5m], [1h30m], [7d]")
+}
+
+/// Units of durations and of sizes.
+const UNITS: &[&str] =
+    &["ns", "us", "µs", "ms", "s", "m", "h", "d", "w", "y", "B", "KB", "MB", "GB", "KiB", "MiB", "GiB"];
+
+/// The word around the start of the token, of characters for which `is_inside` holds, and its place.
+fn word_around<'a>(scene: &Scene<'a>, is_inside: fn(char) -> bool) -> (Range<usize>, &'a str) {
+    let (text, start) = (scene.text, scene.token().span.start);
+    let from = text[..start].char_indices().rev().take_while(|(_, c)| is_inside(*c)).last();
+    let from = from.map_or(start, |(at, _)| at);
+    let to = text[start..].find(|c| !is_inside(c)).map_or(text.len(), |length| start + length);
+    (from..to, &text[from..to])
+}
+
+/// `| json | request.status >= 500`, `{k8s.pod.name="a"}`
+fn dotted_name(scene: &Scene<'_>) -> Option<Advice> {
+    let (span, word) = word_around(scene, |c| matches!(c, '_' | '.') || c.is_alphanumeric());
+    let is_dotted = word.trim_matches('.').contains('.') && !word.starts_with(|c: char| c.is_ascii_digit());
+    if !is_dotted || scene.token().kind == Kind::String {
+        return None;
+    }
+    let written = word.replace('.', "_");
+    match scene.in_selector() {
+        true => there(span, format!("names of labels have `_` in place of dots: `{written}`")),
+        false => there(span, format!("fields of nested objects are joined with `_`: `{written}`")),
+    }
+}
+
+/// `| took > 100mss`
+fn unknown_unit(scene: &Scene<'_>) -> Option<Advice> {
+    let (span, word) = word_around(scene, |c| c == '.' || c.is_alphanumeric());
+    let digits = word.find(|c: char| c != '.' && !c.is_ascii_digit())?;
+    let (number, unit) = word.split_at(digits);
+    if number.is_empty() || scene.in_selector() || UNITS.contains(&unit) {
+        return None;
+    }
+    let known = "units of times are ns, us, ms, s, m, h; units of sizes are B, KB, MB, GB, KiB, MiB, GiB";
+    match nearest(unit, UNITS.iter().copied()) {
+        Some(nearest) => there(span, format!("did you mean `{number}{nearest}`? {known}")),
+        None => there(span, known),
+    }
+}
+
+/// `app="api" |= "x"`
+fn selector_without_braces(scene: &Scene<'_>) -> Option<Advice> {
+    let is_matcher = |name: usize| {
+        let kind = |at: usize| scene.tokens.get(at).map(|token| token.kind);
+        matches!(kind(name), Some(Kind::Identifier))
+            && matches!(kind(name + 1), Some(Kind::Word("=" | "!=" | "=~" | "!~")))
+            && kind(name + 2) == Some(Kind::String)
+    };
+    if scene.at != 0 || !is_matcher(0) {
+        return None;
+    }
+    let mut last = 2;
+    while scene.tokens.get(last + 1).is_some_and(|t| t.kind == Kind::Word(",")) && is_matcher(last + 2) {
+        last += 4;
+    }
+    let span = scene.token().span.start..scene.tokens[last].span.end;
+    let selector = &scene.text[span.clone()];
+    there(span, format!("the braces are missing: did you mean `{{{selector}}}`?"))
 }
 
 /// A query with an invalid first token.
