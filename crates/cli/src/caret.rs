@@ -1,12 +1,14 @@
 //! Shows a refused query: the server's message, the line of the query with a mark below the error, and
 //! help.
 
-use sandur_logql::Diagnosis;
+use sandur_base::units::ByteSize;
+use sandur_logql::{Conversion, Diagnosis, Expr};
 use sandur_terminal::Failed;
 use terminal_size::{Width, terminal_size_of};
 
 use super::client::Refusal;
 use super::escape::push_visible;
+use super::language;
 use super::paint::{Ink, Paint};
 
 /// Columns if the width of the terminal is unknown.
@@ -18,7 +20,10 @@ const INDENT: &str = "  ";
 
 /// Parts of messages about queries that are valid but refused, and what to do.
 const WAYS_OUT: &[(&str, &str)] = &[
-    ("not supported as an instant query", "omit --instant, or count: sum(count_over_time(.. [1h]))"),
+    (
+        "not supported as an instant query",
+        "omit --instant, or count: sum(count_over_time(.. [1h])); --promql selects metrics",
+    ),
     ("only log selector is supported", "tail follows lines; `sandur query` answers queries of metrics"),
     ("the query time range exceeds the limit", "shorten the range with --since or --from and --to"),
     ("maximum of series", "group by fewer labels, or reduce the result with topk(10, ..)"),
@@ -45,12 +50,30 @@ pub fn explain_any(query: Option<&str>, refusal: Refusal) -> Failed {
 pub fn with_mark(query: Option<&str>, failed: &Failed) -> Failed {
     let said = failed.message().trim_end();
     let known = WAYS_OUT.iter().find(|(words, _)| said.contains(words));
-    let diagnosis = match (known, query.and_then(sandur_logql::diagnose)) {
-        (Some((_, help)), _) => Diagnosis { span: None, help: Some((*help).to_owned()) },
-        (None, Some(diagnosis)) => diagnosis,
-        (None, None) => return failed.clone(),
-    };
+    let known = known.map(|(_, help)| (*help).to_owned());
+    let known =
+        known.or_else(|| conversion(query?, said)).map(|help| Diagnosis { span: None, help: Some(help) });
+    let diagnosis = known.or_else(|| language::advice(query?)).or_else(|| sandur_logql::diagnose(query?));
+    let Some(diagnosis) = diagnosis else { return failed.clone() };
     marked(query.unwrap_or_default(), failed, &diagnosis)
+}
+
+/// The conversion that an `unwrap` of values with units lacks, from the error of a number.
+fn conversion(query: &str, said: &str) -> Option<String> {
+    let (_, rest) = said.split_once("strconv.ParseFloat: parsing \\\"")?;
+    let (value, _) = rest.split_once("\\\"")?;
+    let Ok(Expr::Metric(metric)) = sandur_logql::parse(query) else { return None };
+    let ranges = metric.range_aggregations();
+    let unwrap = ranges.iter().filter_map(|range| range.unwrap.as_ref());
+    let label = &unwrap.into_iter().find(|unwrap| unwrap.conversion == Conversion::Float)?.label;
+    let function = if sandur_model::go_text::parse_go_duration(value).is_ok() {
+        "duration"
+    } else if value.parse::<ByteSize>().is_ok() {
+        "bytes"
+    } else {
+        return None;
+    };
+    Some(format!("the value {value} has a unit: write `unwrap {function}({label})`"))
 }
 
 /// The message with the query and a mark at the span of the diagnosis.
@@ -125,6 +148,21 @@ mod tests {
             drawn("{a=\"b\"}\t|= \"\x1b[2J\" | jsn", 100),
             "  {a=\"b\"}\\t|= \"\\x1b[2J\" | jsn\n                          ^^^\n  help: did you mean `json`?"
         );
+    }
+
+    #[test]
+    fn values_with_units_are_unwrapped_with_a_conversion() {
+        let query = r#"sum(sum_over_time({app="api"} | json | unwrap took [5m]))"#;
+        let said = |value: &str| {
+            format!(
+                "pipeline error: 'SampleExtractionErr' for series: '{{__error_details__=\"strconv.ParseFloat: \
+                 parsing \\\"{value}\\\": invalid syntax\"}}'"
+            )
+        };
+        let help = |value: &str| conversion(query, &said(value)).unwrap_or_default();
+        assert!(help("70ms").ends_with("write `unwrap duration(took)`"), "{}", help("70ms"));
+        assert!(help("7MB").ends_with("write `unwrap bytes(took)`"), "{}", help("7MB"));
+        assert_eq!(help("x"), "");
     }
 
     #[test]

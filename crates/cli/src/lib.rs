@@ -14,6 +14,7 @@
 #[macro_use]
 extern crate sandur_terminal;
 
+mod absent;
 pub mod caret;
 mod chart;
 pub mod client;
@@ -23,6 +24,7 @@ mod delete_metrics;
 pub mod escape;
 mod graphite_query;
 pub mod labels;
+mod language;
 mod metrics_query;
 pub mod moment;
 pub mod outcome;

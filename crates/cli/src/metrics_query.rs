@@ -5,13 +5,16 @@ use std::process::ExitCode;
 
 use clap::ArgMatches;
 use sandur_logql::Diagnosis;
+use sandur_runtime::Env;
 use sandur_terminal::Failed;
 
+use super::absent::{self, Found};
 use super::caret;
 use super::chart;
 use super::client::Client;
+use super::language;
 use super::moment::Window;
-use super::outcome::{Wanted, no_series, warn, written};
+use super::outcome::{Wanted, warn, written};
 use super::paint::Paint;
 use super::samples::{self, Answer, Data, Row};
 
@@ -52,23 +55,9 @@ impl Form {
     }
 }
 
-/// Whether the query is PromQL: requested, or because it is valid PromQL and invalid LogQL.
-pub fn is_promql(matches: &ArgMatches, query: &str) -> bool {
-    if matches.get_flag("promql") || matches.get_flag("logql") {
-        return matches.get_flag("promql");
-    }
-    // Every LogQL query has a selector in braces.
-    let may_be = || sandur_promql::mistake(query).is_none() || !query.contains('{');
-    let is_metrics = sandur_logql::diagnose(query).is_some() && may_be();
-    if is_metrics {
-        eprintln!("evaluated as PromQL, over metrics (--logql: LogQL, over logs)");
-    }
-    is_metrics
-}
-
 /// Runs the query and prints the answer.
 pub async fn run(
-    client: &Client,
+    (env, client): (&Env, &Client),
     query: &str,
     window: &Window,
     matches: &ArgMatches,
@@ -79,7 +68,9 @@ pub async fn run(
         eprintln!("note: {}", super::escape::escaped(info));
     }
     if answer.data.rows().is_empty() && !matches!(answer.data, Data::Text(_)) {
-        no_series(Wanted::Metrics, matches, window);
+        let is_instant = matches.get_flag("instant");
+        let found = Found { query, wanted: Wanted::Metrics, window, is_instant };
+        absent::report("series", (env, client), found).await;
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
@@ -113,10 +104,14 @@ async fn ask(client: &Client, query: &str, window: &Window, matches: &ArgMatches
 pub(super) fn explain(query: &str, refusal: super::client::Refusal) -> Failed {
     let failed = Failed::from(refusal);
     let Some((span, words)) = sandur_promql::mistake(query) else { return failed };
-    let help = unknown_name(&words).and_then(|name| {
+    if let Some(advice) = language::advice(query) {
+        return caret::marked(query, &failed, &advice);
+    }
+    let known = unknown_name(&words).and_then(|name| {
         let known = sandur_base::spelling::nearest(name, sandur_promql::function_names())?;
         Some(format!("did you mean `{known}`?"))
     });
+    let help = known.or_else(|| language::unquoted_value(query, span.start));
     caret::marked(query, &failed, &Diagnosis { span: Some(span), help })
 }
 

@@ -137,7 +137,26 @@ pub fn since(text: &str, (now_ns, end): (i64, i64), zone: &Zone) -> Result<i64, 
             "'{text}' has no unit: write {text}m for minutes, {text}h for hours"
         )));
     }
+    if let Some(duration) = with_known_unit(text) {
+        return Err(Failed::usage(format!("'{text}' has no known unit: write {duration}")));
+    }
     instant(text, now_ns, zone)
+}
+
+/// The duration that a number with another name of a unit means: `1h` for `1hour`.
+fn with_known_unit(text: &str) -> Option<String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).filter(|digits| *digits > 0)?;
+    let (number, unit) = text.split_at(digits);
+    let unit = match unit.trim().to_ascii_lowercase().trim_end_matches('s') {
+        "" | "sec" | "second" => "s",
+        "m" | "min" | "minute" => "m",
+        "h" | "hr" | "hour" => "h",
+        "d" | "day" => "d",
+        "w" | "wk" | "week" => "w",
+        "y" | "yr" | "year" => "y",
+        _ => return None,
+    };
+    Some(format!("{number}{unit}"))
 }
 
 /// Parses an instant into nanoseconds since the epoch.
@@ -332,6 +351,9 @@ mod tests {
         assert_eq!(read(&["--from", "0"]), Ok((NOW, 0)));
         assert!(read(&["--from", "now", "--to", "now-1h"]).unwrap_err().contains("ends before it begins"));
         assert!(read(&["--since", "5"]).unwrap_err().contains("write 5m for minutes"));
+        for (text, written) in [("1hour", "write 1h"), ("30 minutes", "write 30m"), ("2D", "write 2d")] {
+            assert!(read(&["--since", text]).unwrap_err().ends_with(written), "{text}");
+        }
         assert!(read(&["--since", "1000y"]).unwrap_err().contains("is too long; use --from 0"));
     }
 

@@ -3,7 +3,6 @@
 
 use std::process::ExitCode;
 
-use clap::ArgMatches;
 use sandur_model::DAY_NS;
 use sandur_terminal::Failed;
 
@@ -39,11 +38,8 @@ impl Wanted {
     }
 }
 
-/// Prints a note that a query of values found nothing.
-pub fn no_series(wanted: Wanted, matches: &ArgMatches, window: &Window) {
-    if !matches.get_flag("instant") {
-        return nothing("series", wanted, window);
-    }
+/// Prints a note that an instant query found nothing, with a hint.
+pub fn none_at_once(wanted: Wanted, window: &Window) {
     let (at, seen) = (window.zone.show(window.end), wanted.seen_at_once());
     eprintln!(
         "no series at {at}: --instant reads {seen}; omit it to query a range, or move the instant with --to"

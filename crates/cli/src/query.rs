@@ -7,12 +7,14 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use sandur_runtime::Env;
 use sandur_terminal::Failed;
 
+use super::absent::{self, Found};
 use super::caret;
 use super::client::{self, Client};
 use super::graphite_query;
+use super::language;
 use super::metrics_query;
 use super::moment::{self, Window};
-use super::outcome::{Wanted, no_series, nothing, warn, written};
+use super::outcome::{Wanted, warn, written};
 use super::paging::{Ask, Paging};
 use super::printer::{Output, Printer, output_argument_with};
 use super::results::{self, Answer, Data};
@@ -45,8 +47,8 @@ pub fn command() -> Command {
         .help("Distance between points of a metric query");
     let instant = Arg::new("instant").long("instant").action(ArgAction::SetTrue);
     let instant = instant.help(
-        "Evaluate a metric query at one instant (--to, by default now) instead of a \
-        range",
+        "Evaluate a metric query at one instant instead of a range; --to TIME is that \
+        instant, by default now",
     );
     let promql = Arg::new("promql").long("promql").action(ArgAction::SetTrue).conflicts_with("logql");
     let promql = promql.help(
@@ -73,8 +75,8 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     if matches.get_flag("graphite") {
         return graphite_query::run(&client, &query, &window, matches).await;
     }
-    if metrics_query::is_promql(matches, &query) {
-        return metrics_query::run(&client, &query, &window, matches).await;
+    if language::is_promql(matches, &query) {
+        return metrics_query::run((&env, &client), &query, &window, matches).await;
     }
     if let Some(form @ ("table" | "openmetrics")) = matches.get_one::<String>("output").map(String::as_str) {
         return Err(Failed::usage(format!("--output {form} is only for PromQL: add --promql, or use csv")));
@@ -82,10 +84,10 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let output = Output::from_arguments(matches);
     let mut printer =
         Printer::new(BufWriter::new(std::io::stdout().lock()), output, window.zone.clone(), &query);
-    let asking = Asking { client, query, matches };
+    let asking = Asking { env, client, query, matches };
     if matches.get_flag("instant") {
         let answer = asking.instant(&window).await?;
-        return show(&mut printer, answer, &window, matches);
+        return asking.show(&mut printer, answer, &window).await;
     }
     let number = |name: &str| matches.get_one::<u64>(name).copied().unwrap_or(0);
     let (limit, forward) = (number("limit"), matches.get_flag("forward"));
@@ -100,7 +102,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
         };
         let answer = results::read(&answer)?;
         let Data::Streams(streams) = answer.data else {
-            return show(&mut printer, answer, &window, matches);
+            return asking.show(&mut printer, answer, &window).await;
         };
         warn(&answer.warnings);
         let rows = paging.take(ask, streams);
@@ -110,7 +112,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
         }
     }
     if shown == 0 {
-        nothing("lines", Wanted::Logs, &window);
+        asking.found_nothing("lines", &window).await;
     } else if paging.reached_limit() {
         eprintln!("reached the limit of {limit}; --limit N shows more, --limit 0 all");
     }
@@ -119,6 +121,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
 
 /// The query and the client that runs it.
 struct Asking<'a> {
+    env: Env,
     client: Client,
     query: String,
     matches: &'a ArgMatches,
@@ -145,22 +148,28 @@ impl Asking<'_> {
         let body = self.client.get("/loki/api/v1/query", &pairs).await;
         results::read(&body.map_err(|refusal| caret::explain(&self.query, refusal))?)
     }
-}
 
-/// Prints the answer of a metric query.
-fn show<W: std::io::Write>(
-    printer: &mut Printer<W>,
-    answer: Answer,
-    window: &Window,
-    matches: &ArgMatches,
-) -> Result<ExitCode, Failed> {
-    warn(&answer.warnings);
-    if answer.data.is_empty() {
-        no_series(Wanted::Logs, matches, window);
+    /// Prints the answer of a metric query.
+    async fn show<W: std::io::Write>(
+        &self,
+        printer: &mut Printer<W>,
+        answer: Answer,
+        window: &Window,
+    ) -> Result<ExitCode, Failed> {
+        warn(&answer.warnings);
+        if answer.data.is_empty() {
+            self.found_nothing("series", window).await;
+        }
+        let printed = match answer.data {
+            Data::Streams(streams) => printer.page(&super::paging::rows(streams)),
+            data => printer.metrics(&data, window),
+        };
+        written(printed)
     }
-    let printed = match answer.data {
-        Data::Streams(streams) => printer.page(&super::paging::rows(streams)),
-        data => printer.metrics(&data, window),
-    };
-    written(printed)
+
+    async fn found_nothing(&self, what: &str, window: &Window) {
+        let is_instant = self.matches.get_flag("instant");
+        let found = Found { query: &self.query, wanted: Wanted::Logs, window, is_instant };
+        absent::report(what, (&self.env, &self.client), found).await;
+    }
 }
