@@ -11,7 +11,7 @@ use sandur_cli::outcome::written;
 use sandur_rules::file::ReadOptions;
 use sandur_rules::{GroupSpec, Source, list_files, read_file, unit_tests};
 use sandur_runtime::Env;
-use sandur_terminal::Failed;
+use sandur_terminal::{Failed, counted};
 use serde::{Deserialize, Serialize};
 
 use crate::replay;
@@ -88,8 +88,10 @@ fn check_file(path: &Path, options: ReadOptions) -> bool {
     let name = path.display();
     match read_file(path, options) {
         Ok(groups) => {
-            let rules: usize = groups.iter().map(|group| group.rules.len()).sum();
-            println!("{name}: valid, {rules} rules in {} groups", groups.len());
+            let rules = groups.iter().map(|group| group.rules.len() as u64).sum::<u64>();
+            let (rules, groups_found) =
+                (counted(rules, "rule", "rules"), counted(groups.len() as u64, "group", "groups"));
+            println!("{name}: valid, {rules} in {groups_found}");
             repeated(&groups).iter().for_each(|line| println!("{name}: {line}"));
             true
         }

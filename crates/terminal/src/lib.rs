@@ -2,7 +2,7 @@
 //!
 //! **What it is.** Output of commands on stdout, which tolerates a closed pipe ([`output`]), the failure of a
 //! command with its exit code ([`Failed`]), the log on stderr ([`logging`]), and the signals that stop a
-//! process ([`Signals`]).
+//! process ([`Signals`]). [`counted`] writes numbers with their nouns.
 //!
 //! **What it is not.** It contains no commands and no code of the server.
 //!
@@ -14,9 +14,11 @@
 #[macro_use]
 pub mod output;
 
+mod counted;
 mod failed;
 pub mod logging;
 mod signals;
 
+pub use counted::counted;
 pub use failed::{Failed, USAGE, report};
 pub use signals::Signals;

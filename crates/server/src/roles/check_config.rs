@@ -15,7 +15,7 @@ use sandur_rules::{Most, check_files};
 use sandur_runtime::Env;
 use sandur_scrape::Auth;
 use sandur_store::Store;
-use sandur_terminal::Failed;
+use sandur_terminal::{Failed, counted};
 
 use super::peers::PeerCalls;
 use super::serve::authority;
@@ -59,7 +59,8 @@ pub async fn check_config(settings: Settings) -> Result<ExitCode, Failed> {
         eprintln!("the configuration is valid; checked: {}", findings.checked.join(", "));
         return Ok(ExitCode::SUCCESS);
     }
-    Err(Failed::new(format!("the configuration has {} errors; nothing was started", findings.errors.len())))
+    let errors = counted(findings.errors.len() as u64, "error", "errors");
+    Err(Failed::new(format!("the configuration has {errors}; nothing was started")))
 }
 
 async fn findings(env: &Env, settings: Settings) -> Findings {

@@ -338,7 +338,7 @@ fn files_are_checked_and_tested_by_commands() {
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
     let (code, text) = run("check", "good.yml");
-    assert!(code == Some(0) && text.ends_with("good.yml: valid, 7 rules in 1 groups\n"), "{text}");
+    assert!(code == Some(0) && text.ends_with("good.yml: valid, 7 rules in 1 group\n"), "{text}");
     let (code, text) = run("check", "bad.yml");
     assert!(
         code == Some(1) && text.contains("bad.yml:6: unknown key 'recorded'; did you mean 'record'?"),
