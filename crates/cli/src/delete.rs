@@ -19,6 +19,10 @@ use super::outcome::written;
 use super::results::{self, Data};
 
 const PATH: &str = "/loki/api/v1/delete";
+/// The number of lines of a query that matches nothing.
+const NO_LINES: &str = "0 lines";
+/// The number of lines of a query that matches one.
+const ONE_LINE: &str = "1 line";
 
 /// The command.
 pub fn command() -> Command {
@@ -31,7 +35,11 @@ pub fn command() -> Command {
     let create = Command::new("create")
         .about("Hide lines or samples at once and remove them from the store later")
         .args([query, metrics_argument(), yes()]);
-    let list = Command::new("list").about("List the requests for lines with their progress");
+    let create = moment::arguments(create).mut_arg("since", |since| {
+        since.help("Length of the range, like 15m or 7d, or its start; this or --from is required")
+    });
+    let list = Command::new("list")
+        .about("List the requests for lines with their progress; deletes of metrics are not listed");
     let id = Arg::new("id").value_name("ID").required(true).help("The request, as `delete list` shows it");
     let force = Arg::new("force").long("force").action(ArgAction::SetTrue);
     let force = force.help("Also if some of the lines may have been removed already");
@@ -44,7 +52,7 @@ pub fn command() -> Command {
         .about("Delete lines and samples: create, list and cancel delete requests")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(client::arguments(moment::arguments(create)))
+        .subcommand(client::arguments(create))
         .subcommand(client::arguments(moment::zone_argument(list)))
         .subcommand(client::arguments(cancel))
 }
@@ -76,20 +84,21 @@ async fn create(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
         return Err(Failed::usage("the range is shorter than a second"));
     }
     let is_for_metrics = delete_metrics::is_for_metrics(matches, &query);
+    let found = match is_for_metrics {
+        true => delete_metrics::count(&client, &query, &shown).await?,
+        false => count(&client, &query, &shown).await?,
+    };
     if !matches.get_flag("yes") {
-        let found = match is_for_metrics {
-            true => delete_metrics::count(&client, &query, &shown).await?,
-            false => count(&client, &query, &shown).await?,
-        };
         let (from, to) = (shown.zone.show(shown.start), shown.zone.show(shown.end));
         let where_from = client.base();
+        let found = found.as_deref().unwrap_or("everything (it could not be counted)");
         let question = format!("Delete {found} of {query}\nfrom {from} to {to} at {where_from}?");
         if !confirmed(&question)? {
             return Err(Failed::new("nothing was deleted"));
         }
     }
     if is_for_metrics {
-        delete_metrics::create(&client, &query, &shown).await?;
+        delete_metrics::create(&client, &query, &shown, found).await?;
         return Ok(ExitCode::SUCCESS);
     }
     let rfc3339 = |seconds: i64| Zone::utc().show_exactly(seconds * 1_000_000_000);
@@ -97,21 +106,33 @@ async fn create(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let asked = client.ask(Ask { method: Method::POST, path: PATH, pairs: &pairs, ..Ask::default() }).await;
     asked.map_err(|refusal| caret::explain(&query, refusal))?;
     let requests = requests(&client).await.unwrap_or_default();
-    match requests
-        .iter()
-        .filter(|one| one.query == query)
-        .max_by(|a, b| a.created_at.total_cmp(&b.created_at))
-    {
+    let hidden = hidden(found.as_deref());
+    let mine = requests.iter().filter(|one| one.query == query);
+    match mine.max_by(|a, b| a.created_at.total_cmp(&b.created_at)) {
         Some(Request { request_id: id, .. }) => {
-            eprintln!("the lines are hidden; `sandur delete cancel {id}` cancels request {id}");
+            eprintln!("{hidden}; `sandur delete cancel {id}` cancels request {id}");
         }
-        None => eprintln!("the lines are hidden; `sandur delete list` shows the request"),
+        None => eprintln!("{hidden}; `sandur delete list` shows the request"),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The number of lines that match now, as a text.
-async fn count(client: &Client, query: &str, window: &Window) -> Result<String, Failed> {
+/// What a new request does, by the number of lines that match.
+fn hidden(found: Option<&str>) -> String {
+    match found {
+        None => "the lines are hidden".to_owned(),
+        Some(NO_LINES) => {
+            "no line matches now (for metrics, add --metrics); the request also hides lines that \
+                           are pushed later with times in its range"
+                .to_owned()
+        }
+        Some(lines @ ONE_LINE) => format!("{lines} is hidden"),
+        Some(lines) => format!("{lines} are hidden"),
+    }
+}
+
+/// The number of lines that match now, as a text; `None` if they cannot be counted.
+async fn count(client: &Client, query: &str, window: &Window) -> Result<Option<String>, Failed> {
     let seconds = (window.end - window.start) / 1_000_000_000;
     let asked = format!("sum(count_over_time({query} [{seconds}s]))");
     let pairs = [("query", asked), ("time", window.end.to_string())];
@@ -122,15 +143,15 @@ async fn count(client: &Client, query: &str, window: &Window) -> Result<String, 
             return Err(caret::explain(query, refusal));
         }
         Err(refusal) if refusal.status.is_none() => return Err(refusal.into()),
-        Err(_) => return Ok("all lines (they could not be counted)".to_owned()),
+        Err(_) => return Ok(None),
     };
     Ok(match results::read(&body)?.data {
         Data::Vector(series) => match series.first().map(|s| s.value.1.as_str()) {
-            None => "0 lines".to_owned(),
-            Some("1") => "1 line".to_owned(),
-            Some(lines) => format!("{lines} lines"),
+            None => Some(NO_LINES.to_owned()),
+            Some("1") => Some(ONE_LINE.to_owned()),
+            Some(lines) => Some(format!("{lines} lines")),
         },
-        _ => "all lines".to_owned(),
+        _ => None,
     })
 }
 
@@ -153,7 +174,7 @@ async fn list(matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let requests = requests(&Client::from_arguments(matches)?).await?;
     let zone = moment::zone(matches);
     if requests.is_empty() {
-        eprintln!("no delete requests");
+        eprintln!("no delete requests for lines; deletes of metrics are not listed");
     }
     let time = |seconds: f64| zone.show((seconds * 1_000.0) as i64 * 1_000_000);
     let mut out = std::io::stdout().lock();
@@ -193,4 +214,26 @@ fn confirmed(question: &str) -> Result<bool, Failed> {
     let mut answer = String::new();
     stdin.lock().read_line(&mut answer).map_err(|e| Failed::new(format!("cannot read the answer: {e}")))?;
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_request_says_how_much_it_hides() {
+        assert_eq!(hidden(Some("6 lines")), "6 lines are hidden");
+        assert_eq!(hidden(Some("1 line")), "1 line is hidden");
+        assert!(hidden(Some("0 lines")).starts_with("no line matches now (for metrics, add --metrics)"));
+        assert_eq!(hidden(None), "the lines are hidden");
+    }
+
+    #[test]
+    fn the_help_of_create_has_no_default_range() {
+        let mut command = command();
+        let create = command.find_subcommand_mut("create").unwrap();
+        let help = create.render_help().to_string();
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains("this or --from is required") && !help.contains("[default: 1h]"), "{help}");
+    }
 }

@@ -17,8 +17,8 @@ pub fn is_for_metrics(matches: &ArgMatches, query: &str) -> bool {
     matches.get_flag("metrics") || is_promql()
 }
 
-/// The number of samples and series that match now, as a text.
-pub async fn count(client: &Client, selector: &str, window: &Window) -> Result<String, Failed> {
+/// The number of samples and series that match now, as a text; `None` if they cannot be counted.
+pub async fn count(client: &Client, selector: &str, window: &Window) -> Result<Option<String>, Failed> {
     let range = format!("count_over_time({selector} [{}s])", (window.end - window.start) / 1_000_000_000);
     let mut found = Vec::new();
     for query in [format!("sum({range})"), format!("count({range})")] {
@@ -30,12 +30,11 @@ pub async fn count(client: &Client, selector: &str, window: &Window) -> Result<S
             Err(refusal) if refusal.status.is_some_and(|status| status.as_u16() == 400) => {
                 return Err(refused(selector, refusal));
             }
-            Err(_) => return Ok("all samples (they could not be counted)".to_owned()),
+            Err(_) => return Ok(None),
         }
     }
-    let counted = |n: &str, one: &str, many: &str| format!("{n} {}", if n == "1" { one } else { many });
-    let (samples, series) = (counted(&found[0], "sample", "samples"), counted(&found[1], "series", "series"));
-    Ok(format!("{samples} of {series}"))
+    let samples = if found[0] == "1" { "sample" } else { "samples" };
+    Ok(Some(format!("{} {samples} of {} series", found[0], found[1])))
 }
 
 fn number(data: &Data) -> String {
@@ -44,15 +43,21 @@ fn number(data: &Data) -> String {
 }
 
 /// Requests the delete.
-pub async fn create(client: &Client, selector: &str, window: &Window) -> Result<(), Failed> {
+pub async fn create(
+    client: &Client,
+    selector: &str,
+    window: &Window,
+    found: Option<String>,
+) -> Result<(), Failed> {
     let instant = |ns: i64| Zone::utc().show_exactly(ns);
     let pairs =
         [("match[]", selector.to_owned()), ("start", instant(window.start)), ("end", instant(window.end))];
     let asked = client.ask(Ask { method: Method::POST, path: PATH, pairs: &pairs, ..Ask::default() }).await;
     asked.map_err(|refusal| refused(selector, refusal))?;
+    let found = found.unwrap_or_else(|| "the samples".to_owned());
     eprintln!(
-        "the samples are hidden, and are removed from the store after \
-         compaction.delete_request_cancel_period; a delete of samples cannot be cancelled"
+        "hidden: {found}; samples are removed from the store after compaction.delete_request_cancel_period \
+         (24 h by default); a delete of samples cannot be cancelled and is not in `sandur delete list`"
     );
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::io::BufWriter;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use sandur_base::units::parse_duration;
 use sandur_runtime::Env;
 use sandur_terminal::Failed;
 
@@ -63,14 +64,22 @@ pub fn command() -> Command {
     let graphite = graphite.help("The query is a Graphite target, like 'scale(servers.*.load, 100)'");
     let command = command.args([promql, logql, graphite]);
     let output = output_argument_with(&["table", "openmetrics"]);
-    let command = moment::arguments(command).args([limit, batch, forward, step, instant, output]);
+    let around = Arg::new("around").long("around").value_name("TIME");
+    let around = around.conflicts_with_all(["since", "from", "to", "instant"]).help(
+        "The range around this instant, such as the time of an error: from --window before it to --window \
+         after it",
+    );
+    let half = Arg::new("window").long("window").value_name("DURATION").default_value("30s");
+    let half = half.requires("around").help("The time before and after --around");
+    let command = moment::arguments(command).args([around, half]);
+    let command = command.args([limit, batch, forward, step, instant, output]);
     client::arguments(command)
 }
 
 /// Runs the command.
 pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let client = Client::from_arguments(matches)?;
-    let window = moment::window(matches, env.now_ns())?;
+    let window = window(matches, env.now_ns())?;
     let query = matches.get_one::<String>("query").cloned().unwrap_or_default();
     if matches.get_flag("graphite") {
         return graphite_query::run(&client, &query, &window, matches).await;
@@ -117,6 +126,20 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
         eprintln!("reached the limit of {limit}; --limit N shows more, --limit 0 all");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The range that the arguments name.
+fn window(matches: &ArgMatches, now_ns: i64) -> Result<Window, Failed> {
+    let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+    let Some(around) = text("around") else { return moment::window(matches, now_ns) };
+    let zone = moment::zone(matches);
+    let at = moment::instant(around, now_ns, &zone)?;
+    let half = parse_duration(text("window").unwrap_or("30s"));
+    let half = half.map_err(|error| Failed::usage(format!("--window: {error}")))?;
+    let half = i64::try_from(half.as_nanos()).unwrap_or(i64::MAX);
+    // The end of a range is exclusive.
+    let end = at.saturating_add(half).saturating_add(1);
+    Ok(Window { start: at.saturating_sub(half), end, zone })
 }
 
 /// The query and the client that runs it.
@@ -171,5 +194,31 @@ impl Asking<'_> {
         let is_instant = self.matches.get_flag("instant");
         let found = Found { query: &self.query, wanted: Wanted::Logs, window, is_instant };
         absent::report(what, (&self.env, &self.client), found).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_range_around_an_instant_has_the_same_time_before_and_after_it() {
+        let read = |arguments: &[&str]| {
+            let all = [&["query", "--timezone", "UTC", "{a=\"b\"}"], arguments].concat();
+            let window = window(&command().try_get_matches_from(all).ok()?, 0).ok()?;
+            Some((window.zone.show(window.start), window.zone.show(window.end)))
+        };
+        let shown = |from: &str, to: &str| Some((from.to_owned(), to.to_owned()));
+        assert_eq!(
+            read(&["--around", "2026-11-21 06:00"]),
+            shown("2026-11-21T05:59:30.000Z", "2026-11-21T06:00:30.000Z")
+        );
+        assert_eq!(
+            read(&["--around", "2026-11-21 06:00", "--window", "5m"]),
+            shown("2026-11-21T05:55:00.000Z", "2026-11-21T06:05:00.000Z")
+        );
+        assert_eq!(read(&["--around", "2026-11-21", "--window", "5"]), None);
+        assert_eq!(read(&["--around", "2026-11-21", "--since", "1h"]), None);
+        assert_eq!(read(&["--window", "5m"]), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sandur_terminal::Failed;
+use sandur_terminal::{Failed, counted};
 use serde::Deserialize;
 
 /// A label set.
@@ -47,7 +47,8 @@ impl Data {
     pub fn size_in_words(&self) -> String {
         match self {
             Self::Streams(streams) => {
-                format!("{} lines", streams.iter().map(|s| s.values.len()).sum::<usize>())
+                let lines = streams.iter().map(|s| s.values.len() as u64).sum::<u64>();
+                counted(lines, "line", "lines")
             }
             Self::Matrix(series) => format!("{} series", series.len()),
             Self::Vector(series) => format!("{} series", series.len()),
