@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use reqwest::Method;
@@ -19,6 +20,8 @@ use super::outcome::written;
 use super::results::{self, Data};
 
 const PATH: &str = "/loki/api/v1/delete";
+/// The time for counting; a request without the number follows.
+const COUNT_PATIENCE: Duration = Duration::from_secs(30);
 /// The number of lines of a query that matches nothing.
 const NO_LINES: &str = "0 lines";
 /// The number of lines of a query that matches one.
@@ -84,10 +87,13 @@ async fn create(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
         return Err(Failed::usage("the range is shorter than a second"));
     }
     let is_for_metrics = delete_metrics::is_for_metrics(matches, &query);
-    let found = match is_for_metrics {
-        true => delete_metrics::count(&client, &query, &shown).await?,
-        false => count(&client, &query, &shown).await?,
+    let counting = async {
+        match is_for_metrics {
+            true => delete_metrics::count(&client, &query, &shown).await,
+            false => count(&client, &query, &shown).await,
+        }
     };
+    let found = env.timeout(COUNT_PATIENCE, counting).await.unwrap_or(Ok(None))?;
     if !matches.get_flag("yes") {
         let (from, to) = (shown.zone.show(shown.start), shown.zone.show(shown.end));
         let where_from = client.base();
