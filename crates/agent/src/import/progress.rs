@@ -50,6 +50,11 @@ impl Progress {
         }
     }
 
+    /// Prints a notice.
+    pub fn notice(&self, text: &str) {
+        self.bar.suspend(|| eprintln!("warning: {}", escaped(text)));
+    }
+
     /// Removes the line.
     pub fn end(&self) {
         self.bar.finish_and_clear();

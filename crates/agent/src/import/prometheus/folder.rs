@@ -13,6 +13,13 @@ pub fn find(folder: &Path, sink: &mut dyn Sink) -> Vec<Found> {
     found
 }
 
+/// The name of a folder that is the data directory of Prometheus with samples in its WAL.
+pub fn live(folder: &Path) -> Option<String> {
+    let has_files =
+        |name: &str| fs::read_dir(folder.join(name)).is_ok_and(|mut files| files.next().is_some());
+    (has_files("wal") || has_files("chunks_head")).then(|| folder.display().to_string())
+}
+
 fn find_below(folder: &Path, depth: usize, found: &mut Vec<Found>, sink: &mut dyn Sink) {
     let name = folder.display().to_string();
     if folder.join(META).is_file() {

@@ -17,6 +17,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 use sandur_base::units::ByteSize;
+use sandur_cli::moment;
 use sandur_runtime::Env;
 use sandur_store::Store;
 use sandur_terminal::Failed;
@@ -104,6 +105,10 @@ struct Blocks {
 impl Source for Blocks {
     fn read(self, sink: &mut dyn Sink) {
         let Self { place, wanted, memory, with_external, with_marked } = self;
+        let live = match &place {
+            Place::Folder(folder) => folder::live(folder),
+            Place::Bucket(_) => None,
+        };
         let found = match place {
             Place::Folder(folder) => folder::find(&folder, sink),
             Place::Bucket(Listing { blocks, partial, .. }) => {
@@ -120,6 +125,9 @@ impl Source for Blocks {
         let found = found.into_iter().filter(|one| !is_marked(one)).collect();
         let mut blocks = metas(found, sink);
         let coverage = Coverage::of(blocks.iter().map(|(meta, _)| meta));
+        if let Some(name) = live {
+            sink.notice(&left_out(&name, blocks.iter().map(|(meta, _)| meta.max_ms).max()));
+        }
         blocks.retain(|(meta, _)| meta.max_ms >= wanted.from_ms && meta.min_ms < wanted.to_ms);
         // Oldest first, so that the server gets samples roughly in the order of their times.
         blocks.sort_by(|(a, _), (b, _)| (a.min_ms, &a.ulid).cmp(&(b.min_ms, &b.ulid)));
@@ -141,6 +149,17 @@ impl Source for Blocks {
             }
         }
     }
+}
+
+/// The notice that a data directory has samples which are in no block; `end_ms` is the end of the last one.
+fn left_out(name: &str, end_ms: Option<i64>) -> String {
+    let what = match end_ms {
+        Some(end_ms) => {
+            format!("samples after {} are not in blocks", moment::show(end_ms.saturating_mul(1_000_000)))
+        }
+        None => "no samples are in blocks yet".to_owned(),
+    };
+    format!("the WAL and head of '{name}' are not imported: {what}")
 }
 
 /// Reads the descriptions of blocks, several at a time.

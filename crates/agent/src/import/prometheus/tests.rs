@@ -30,6 +30,7 @@ struct Passed {
     series: Vec<String>,
     failures: Vec<(String, String)>,
     skipped: Vec<(String, String)>,
+    notices: Vec<String>,
 }
 
 impl Sink for Passed {
@@ -51,6 +52,10 @@ impl Sink for Passed {
 
     fn skipped(&mut self, name: &str, text: &str) {
         self.skipped.push((name.to_owned(), text.to_owned()));
+    }
+
+    fn notice(&mut self, text: &str) {
+        self.notices.push(text.to_owned());
     }
 
     fn is_closed(&self) -> bool {
@@ -273,4 +278,22 @@ async fn an_object_is_read_ahead_in_pieces_of_bounded_memory() {
         assert!(file.read_exact_at(&mut [0; 8], size - 7).is_err());
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_wal_of_a_data_directory_is_said_to_be_left_out() {
+    let env = Env::system(1);
+    assert!(of_folder(&env).await.notices.is_empty());
+    let data = tempfile::tempdir().unwrap();
+    fs::create_dir(data.path().join("wal")).unwrap();
+    let place = || Place::Folder(data.path().to_owned());
+    assert!(read(&env, place(), false).await.notices.is_empty(), "the WAL is empty");
+    fs::write(data.path().join("wal/00000000"), "x").unwrap();
+    let notices = read(&env, place(), false).await.notices;
+    assert!(notices.len() == 1 && notices[0].ends_with("no samples are in blocks yet"), "{notices:?}");
+    let block = data.path().join("block");
+    fs::create_dir(&block).unwrap();
+    fs::copy(fixtures().join("floats/meta.json"), block.join("meta.json")).unwrap();
+    let notices = read(&env, place(), false).await.notices;
+    assert!(notices.len() == 1 && notices[0].contains("are not imported: samples after 20"), "{notices:?}");
 }

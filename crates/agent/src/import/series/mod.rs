@@ -56,7 +56,10 @@ pub fn arguments(command: Command) -> Command {
     let retries =
         retries.help(format!("Retries of a request that may succeed later [default: {RETRIES_DEFAULT}]"));
     let dry_run = flag("dry-run", "Read everything and send nothing");
-    let verify = flag("verify", "Send nothing; compare random windows of series with the server");
+    let verify = Arg::new("verify").long("verify").value_name("WHAT").num_args(0..=1).require_equals(true);
+    let verify = verify.value_parser(["windows", "all"]).default_missing_value("windows").help(
+        "Send nothing; compare random windows of series with the server, or with --verify=all every sample",
+    );
     let seed = number("seed", "N", "Compare the windows of an earlier --verify").requires("verify");
     let window = number("window", "SAMPLES", format!("Samples of a window [default: {WINDOW_DEFAULT}]"));
     let window = window.requires("verify").value_parser(value_parser!(u64).range(1..=WINDOW_MAX));
@@ -111,11 +114,12 @@ pub async fn run(
     let parallel = number("parallel").unwrap_or(PARALLEL_DEFAULT).min(PARALLEL_MAX) as usize;
     let client = Client::from_arguments(matches)?;
     let retries = matches.get_one::<u32>("retries").copied().unwrap_or(RETRIES_DEFAULT);
-    if matches.get_flag("verify") {
+    if let Some(what) = matches.get_one::<String>("verify") {
+        let is_complete = what == "all";
         let seed = number("seed").unwrap_or_else(|| env.random_u64() >> 11);
         let window = number("window").unwrap_or(WINDOW_DEFAULT) as usize;
         let server = Stored { env, client, retries };
-        return verify::Verification { server, seed, window }.run(source, parallel).await;
+        return verify::Verification { server, seed, window, is_complete }.run(source, parallel).await;
     }
     let is_dry = matches.get_flag("dry-run");
     let state = match matches.get_one::<PathBuf>("resume").filter(|_| !is_dry) {

@@ -44,6 +44,11 @@ impl Score {
         self.progress.list(&mut self.skipped, name, text);
     }
 
+    /// Prints something that the user should know.
+    pub fn notice(&self, text: &str) {
+        self.progress.notice(text);
+    }
+
     /// Prints the summary. Returns the exit code.
     pub fn finish(&self, now: Duration, is_dry: bool) -> ExitCode {
         self.progress.end();

@@ -25,6 +25,7 @@ enum Item {
     Known,
     Failure { name: String, text: String },
     Skipped { name: String, text: String },
+    Notice(String),
 }
 
 /// Encodes parts on the reading thread.
@@ -74,6 +75,10 @@ impl Sink for Encoding {
         self.pass(Item::Skipped { name: name.to_owned(), text: text.to_owned() });
     }
 
+    fn notice(&mut self, text: &str) {
+        self.pass(Item::Notice(text.to_owned()));
+    }
+
     fn is_closed(&self) -> bool {
         self.items.is_closed()
     }
@@ -108,6 +113,7 @@ pub async fn ship(
             Item::Known => shipper.score.known += 1,
             Item::Failure { name, text } => shipper.score.failure(&name, &text),
             Item::Skipped { name, text } => shipper.score.skipped(&name, &text),
+            Item::Notice(text) => shipper.score.notice(&text),
             Item::Part { line, requests } => {
                 while shipper.pending.len() >= parallel {
                     shipper.settle().await?;

@@ -19,6 +19,9 @@ pub trait Sink {
     /// Something is not imported on purpose: its name, and why.
     fn skipped(&mut self, name: &str, text: &str);
 
+    /// Something that the user should know about an import; other uses of a source ignore it.
+    fn notice(&mut self, _text: &str) {}
+
     /// Whether nothing more is wanted, because the import has failed.
     fn is_closed(&self) -> bool;
 }

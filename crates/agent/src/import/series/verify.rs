@@ -8,9 +8,10 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use indicatif::HumanCount;
 use sandur_cli::escape::escaped;
 use sandur_model::{FloatHistogram, STALE_BITS};
-use sandur_terminal::Failed;
+use sandur_terminal::{Failed, counted};
 use sandur_tsdb::Samples;
 use tokio::sync::mpsc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -27,6 +28,8 @@ pub struct Verification {
     pub seed: u64,
     /// Samples per window.
     pub window: usize,
+    /// Whether all samples are compared, not only those of one window of each part.
+    pub is_complete: bool,
 }
 
 /// What is compared of a sample.
@@ -45,7 +48,12 @@ struct Window {
 
 enum Item {
     Window(Window),
-    Failure { name: String, text: String },
+    /// Samples of a part, of which some were chosen.
+    Read(u64),
+    Failure {
+        name: String,
+        text: String,
+    },
 }
 
 /// Chooses a window of each part, on the reading thread.
@@ -53,6 +61,9 @@ struct Choosing {
     items: mpsc::Sender<Item>,
     seed: u64,
     length: usize,
+    is_complete: bool,
+    /// Samples of the part that were read.
+    read: u64,
     best: Option<(u64, Window)>,
 }
 
@@ -63,8 +74,10 @@ impl Sink for Choosing {
     }
 
     fn series(&mut self, labels: &[(String, String)], samples: &Samples) {
+        let stale = samples.floats.iter().filter(|(_, value)| value.to_bits() == STALE_BITS).count();
+        self.read += (samples.floats.len() + samples.histograms.len() - stale) as u64;
         let hash = xxh3_64_with_seed(format!("{labels:?}").as_bytes(), self.seed);
-        if self.best.as_ref().is_some_and(|(best, _)| *best <= hash) {
+        if !self.is_complete && self.best.as_ref().is_some_and(|(best, _)| *best <= hash) {
             return;
         }
         let mut all: Vec<(i64, Value)> = samples.floats.iter().map(|(t, v)| (*t, float(*v))).collect();
@@ -72,6 +85,13 @@ impl Sink for Choosing {
         all.retain(|(_, value)| !value.is_stale());
         all.sort_by_key(|(time, _)| *time);
         if all.is_empty() {
+            return;
+        }
+        if self.is_complete {
+            for samples in all.chunks(self.length) {
+                let samples = samples.iter().cloned().collect();
+                let _ = self.items.blocking_send(Item::Window(Window { labels: labels.to_vec(), samples }));
+            }
             return;
         }
         let places = all.len().saturating_sub(self.length) + 1;
@@ -85,6 +105,7 @@ impl Sink for Choosing {
         if let Some((_, window)) = self.best.take() {
             let _ = self.items.blocking_send(Item::Window(window));
         }
+        let _ = self.items.blocking_send(Item::Read(std::mem::take(&mut self.read)));
     }
 
     fn failure(&mut self, name: &str, text: &str) {
@@ -129,13 +150,17 @@ fn buckets_of(count: f64, sum: f64, counts: impl Iterator<Item = f64>) -> Value 
 impl Verification {
     /// Compares the parts of a source.
     pub async fn run(self, source: impl Source, parallel: usize) -> Result<ExitCode, Failed> {
-        eprintln!("comparing windows of up to {} samples, --seed {}", self.window, self.seed);
+        match self.is_complete {
+            true => eprintln!("comparing all samples"),
+            false => eprintln!("comparing windows of up to {} samples, --seed {}", self.window, self.seed),
+        }
         let (items, mut windows) = mpsc::channel(parallel);
-        let mut choosing = Choosing { items, seed: self.seed, length: self.window, best: None };
+        let (seed, length, is_complete) = (self.seed, self.window, self.is_complete);
+        let mut choosing = Choosing { items, seed, length, is_complete, read: 0, best: None };
         let reader = self.server.env.clone();
         let reading = async move { reader.run_blocking(move || source.read(&mut choosing)).await };
         let reading = self.server.env.spawn("import-read", reading);
-        let (mut series, mut samples, mut differing) = (0u64, 0u64, 0u64);
+        let (mut windows_compared, mut samples, mut read, mut differing) = (0u64, 0u64, 0u64, 0u64);
         let mut differs = |text: String| {
             differing += 1;
             if differing <= DIFFERENCES_SHOWN_MAX {
@@ -145,8 +170,9 @@ impl Verification {
         while let Some(item) = windows.recv().await {
             match item {
                 Item::Failure { name, text } => differs(format!("{name}: {text}")),
+                Item::Read(of_part) => read += of_part,
                 Item::Window(window) => {
-                    series += 1;
+                    windows_compared += 1;
                     samples += window.samples.len() as u64;
                     let stored = self.ask(&window).await?;
                     for (time, value) in &window.samples {
@@ -160,8 +186,11 @@ impl Verification {
             }
         }
         reading.join().await.map_err(|error| Failed::new(format!("the files could not be read: {error}")))?;
-        eprintln!("compared {samples} samples of {series} series: {differing} differ");
-        if series == 0 && differing == 0 {
+        eprintln!("{}: {differing} differ", compared(samples, read, windows_compared));
+        if samples < read && !is_complete {
+            eprintln!("--verify=all compares every sample");
+        }
+        if windows_compared == 0 && differing == 0 {
             return Err(Failed::new("no samples were found: is this the right place?"));
         }
         Ok(if differing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -179,6 +208,14 @@ impl Verification {
         let wanted: BTreeMap<String, String> = window.labels.iter().cloned().collect();
         Ok(all.iter().find(|series| series.metric == wanted).map(by_time).unwrap_or_default())
     }
+}
+
+/// How much was compared, as a part of what was read.
+fn compared(samples: u64, read: u64, windows: u64) -> String {
+    let windows = counted(windows, "window", "windows");
+    let (shown, of) = (HumanCount(samples), HumanCount(read));
+    let percent = samples as f64 * 100.0 / (read as f64).max(1.0);
+    format!("compared {shown} of {of} samples ({percent:.1} %) in {windows}")
 }
 
 /// A time in seconds, as text with milliseconds.
@@ -200,7 +237,40 @@ fn by_time(series: &Series) -> BTreeMap<i64, Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::seconds;
+    use super::*;
+
+    #[test]
+    fn the_share_of_compared_samples_is_shown() {
+        assert_eq!(compared(246, 98_881, 2), "compared 246 of 98,881 samples (0.2 %) in 2 windows");
+        assert_eq!(compared(0, 0, 0), "compared 0 of 0 samples (0.0 %) in 0 windows");
+    }
+
+    #[test]
+    fn a_complete_comparison_has_every_sample() {
+        let mut samples = Samples::default();
+        samples.floats =
+            (0..25).map(|time| (time, time as f64)).chain([(25, f64::from_bits(STALE_BITS))]).collect();
+        let choose = |is_complete| {
+            let (items, mut chosen) = mpsc::channel(100);
+            let mut choosing = Choosing { items, seed: 1, length: 10, is_complete, read: 0, best: None };
+            choosing.begin("part");
+            for name in ["a", "b"] {
+                choosing.series(&[("__name__".to_owned(), name.to_owned())], &samples);
+            }
+            choosing.end();
+            drop(choosing);
+            let (mut all, mut read) = (0, 0);
+            while let Some(item) = chosen.blocking_recv() {
+                match item {
+                    Item::Window(window) => all += window.samples.len(),
+                    Item::Read(samples) => read += samples,
+                    Item::Failure { .. } => {}
+                }
+            }
+            (all, read)
+        };
+        assert_eq!((choose(true), choose(false)), ((50, 50), (10, 50)));
+    }
 
     #[test]
     fn times_before_the_epoch_are_written_as_such() {
