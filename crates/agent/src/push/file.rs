@@ -10,6 +10,7 @@ use sandur_terminal::Failed;
 use super::assembler::Assembler;
 use super::batch::Batch;
 use super::entries::ENTRY_SILENCE;
+use super::exposition::is_exposition;
 use super::identity::{Fingerprint, Identity};
 use super::inputs::Given;
 use super::opened::{Input, Opened, open};
@@ -156,6 +157,12 @@ impl Shipper {
                 None => self.positions.forget(identity),
             }
             let fingerprint = Fingerprint::of(&file, metadata.len())?;
+            if is_exposition(&file) {
+                self.report.notice(&format!(
+                    "warning: '{name}' is in Prometheus's text format and is pushed as lines; --metrics pushes \
+                     its samples"
+                ));
+            }
             seen = Some(Seen { path: path.to_owned(), identity, fingerprint, labels: labels.clone() });
         }
         let input = match open(Box::new(file.try_clone()?))? {

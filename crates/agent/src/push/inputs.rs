@@ -29,6 +29,8 @@ pub struct Inputs {
     pub directories: BTreeSet<PathBuf>,
     /// Arguments that could not be found or read.
     pub failures: Vec<String>,
+    /// Notices of directories without files.
+    pub empty: Vec<String>,
 }
 
 impl Inputs {
@@ -55,7 +57,12 @@ impl Inputs {
         match fs::metadata(&path) {
             Ok(metadata) if metadata.is_dir() => {
                 let root = path.canonicalize().unwrap_or_else(|_| path.clone());
-                return self.walk(&path, &root, 0);
+                let before = (self.files.len(), self.failures.len());
+                self.walk(&path, &root, 0);
+                if before == (self.files.len(), self.failures.len()) {
+                    self.empty.push(format!("warning: the directory '{text}' contains no files"));
+                }
+                return;
             }
             Ok(_) => {
                 self.directories.insert(parent(&path));
@@ -159,7 +166,9 @@ mod tests {
             std::os::unix::fs::symlink(target, path(link)).unwrap();
         }
         let text = |name: &str| path(name).to_str().unwrap().to_owned();
+        fs::create_dir(path("empty")).unwrap();
         let inputs = Inputs::find(&[
+            text("empty"),
             text("none"),
             text("b"),
             text("*.log"),
@@ -172,6 +181,7 @@ mod tests {
         assert_eq!(names, expected);
         assert!(inputs.stdin && inputs.files[5].is_named && !inputs.files[4].is_named);
         assert_eq!(inputs.failures.len(), 3);
+        assert_eq!(inputs.empty, [format!("warning: the directory '{}' contains no files", text("empty"))]);
         assert!(inputs.failures[0].contains("none': no such file"), "{:?}", inputs.failures);
         assert!(inputs.failures[1].contains("elsewhere': a link to a directory"), "{:?}", inputs.failures);
         assert!(inputs.failures[2].contains("no file matches"), "{:?}", inputs.failures);

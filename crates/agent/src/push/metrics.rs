@@ -19,7 +19,7 @@ use sandur_terminal::Failed;
 use super::inputs::Inputs;
 use super::opened::{Input, Opened, open};
 use super::rejected::Rejected;
-use super::report::{Report, Shipped, counted};
+use super::report::{Report, Shipped, counted_as};
 use super::samples::{Piece, Pieces, SampleParcel};
 use super::sender::{Left, Sender};
 
@@ -115,6 +115,7 @@ impl MetricsPush {
     async fn send_inputs(&mut self, arguments: &[String]) -> Result<(), Failed> {
         let inputs = Inputs::find(arguments);
         inputs.failures.iter().for_each(|failure| self.report.failure(failure));
+        inputs.empty.iter().for_each(|text| self.report.notice(text));
         let files = inputs.files.iter().map(|given| Some(given.path.as_path()));
         for path in inputs.stdin.then_some(None).into_iter().chain(files) {
             // Lines of this file would be refused again.
@@ -161,7 +162,7 @@ impl MetricsPush {
     async fn send(&mut self, name: &str, piece: &Piece, open_metrics: bool) -> Result<(), Failed> {
         let parcel = SampleParcel { piece, open_metrics, pairs: &self.pairs };
         let left = self.sender.settle(&parcel).await.map_err(|refusal| {
-            let so_far = counted(self.report.score().0, Shipped::Samples);
+            let so_far = counted_as(self.report.score().0, Shipped::Samples);
             let (line, failed) = (piece.first, Failed::from(refusal));
             Failed::new(format!(
                 "{name}: not stored from line {line}: {}; {so_far} of all inputs were acknowledged before",

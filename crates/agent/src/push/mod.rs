@@ -13,6 +13,7 @@ mod assembler;
 mod batch;
 mod dates;
 mod entries;
+mod exposition;
 mod file;
 mod followed;
 mod identity;
@@ -74,15 +75,15 @@ pub fn command() -> Command {
     );
     let label = Arg::new("label").long("label").short('l').value_name("NAME=VALUE").action(ArgAction::Append);
     let label = label.help(
-        "Label of all lines; may be repeated. A file's lines also have filename=PATH, and all have job=push \
-         if no job is given",
+        "Label of all lines; may be repeated. A file's lines also have filename=PATH, with the absolute path, \
+         and all have job=push if no job is given",
     );
     let follow = Arg::new("follow").long("follow").short('f').action(ArgAction::SetTrue);
     let follow = follow.help("Follow files as they grow, also when they are rotated, and new files");
     let times = Arg::new("timestamps").long("timestamps").value_parser(["auto", "now"]).default_value("auto");
     let times = times.help(
-        "auto reads the timestamp of each line if it has one; now dates all lines by \
-        arrival",
+        "With 'auto', a line has the timestamp that it contains, if there is one; with 'now', every line has \
+         the time of its arrival",
     );
     let format = Arg::new("time-format").long("time-format").value_name("FORMAT");
     let format = format.help(
@@ -190,6 +191,9 @@ async fn ship_files(shipper: &mut Shipper, arguments: &[String]) -> Result<(), F
     let inputs = Inputs::find(arguments);
     for text in &inputs.failures {
         shipper.report.failure(text);
+    }
+    for text in &inputs.empty {
+        shipper.report.notice(text);
     }
     for given in &inputs.files {
         let identity = std::fs::metadata(&given.path).map(|metadata| Identity::of(&metadata));

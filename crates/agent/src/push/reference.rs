@@ -79,8 +79,8 @@ fn entries(page: &mut String) {
          * It does not begin with a level, and has a form of the first table.\n\
          * The entry has a time or a level, and the line is an exception (`java.io.IOException: text`), or \
          the line before it ends with a colon.\n\
-         * The entry has a time or a level, the line has none, and at most half of the last entries of the \
-         input have such lines.\n\n\
+         * The entry has a time or a level, and the line has neither. This rule holds while at most half of \
+         the last entries of the input have such lines; otherwise each such line is an entry.\n\n\
          Empty lines within an entry are kept; those between entries are dropped. The lines that a container \
          runtime (`2026-01-14T06:01:43Z stderr F text`) or syslog (`Jan 14 06:01:43 host app[12]: text`) \
          dates are joined by what the program wrote, if the stream or the host and program are the same.\n\n\
@@ -90,8 +90,8 @@ fn entries(page: &mut String) {
         let _ = writeln!(page, "| {} | {} |", mark.name, code(mark.example));
     }
     page.push_str(
-        "\nThese lines begin an entry although they have no time, and so do the first lines of the kinds \
-         below unless it is said that they may follow a line with a time.\n\n\
+        "\nThe lines of the next table begin an entry although they have no time. So does the first line of \
+         each kind of the last table, unless its row says that it may follow a line with a time.\n\n\
          | lines that begin an entry | example |\n|---|---|\n",
     );
     for head in HEADS {
@@ -109,9 +109,9 @@ fn entries(page: &mut String) {
          Standard input and followed files end an entry after {silence} s without new lines. A resume point \
          never stands inside an entry: a push with `--resume` leaves the last entry of a file that is being \
          written to for the next push.\n\n\
-         What cannot be known: lines that two programs write to one file in turns, within one entry, belong \
-         to the entry before them, whoever wrote it. A rotation that divides an entry between two files \
-         makes two entries.\n"
+         If two programs write to one file, the lines of one may stand inside an entry of the other. `push` \
+         cannot tell the programs apart, and adds such lines to the entry before them. A rotation that \
+         divides an entry between two files makes two entries.\n"
     );
 }
 

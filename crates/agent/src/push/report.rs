@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sandur_base::units::ByteSize;
+use sandur_cli::moment;
+use sandur_terminal::counted;
 
 use super::assembler::LINE_BYTES_MAX;
 use super::batch::{Batch, Skipped};
@@ -121,8 +123,10 @@ impl Report {
                 if self.shown == SHOWN_MAX {
                     break;
                 }
-                let (at, text) = (batch.lines[n].at, shown(batch.text(n), SHOWN_CHARACTERS));
-                self.show(&format!("{name}: byte {at}: refused, {}: {text}", words(&part.reason)));
+                let (line, text) = (batch.lines[n], shown(batch.text(n), SHOWN_CHARACTERS));
+                let read = read_as(&part.reason, line.timestamp_ns, batch.text(n));
+                let (at, why) = (line.at, words(&part.reason));
+                self.show(&format!("{name}: byte {at}: refused, {why}{read}: {text}"));
             }
         }
         for Skipped { at, length } in &batch.skipped {
@@ -180,18 +184,17 @@ impl Report {
         let rate = ByteSize((self.bytes as f64 / took.max(0.001)) as u64);
         let bytes = ByteSize(self.bytes);
         let stored = match self.joined {
-            0 => counted(self.lines, self.shipped),
-            joined => format!("{} entries of {} lines", self.lines, self.lines + joined),
+            0 => counted_as(self.lines, self.shipped),
+            joined => format!("{} of {} lines", counted(self.lines, "entry", "entries"), self.lines + joined),
         };
         eprintln!("acknowledged {stored}, {bytes} in {took:.1} s ({rate}/s)");
         if self.not_utf8 > 0 {
-            eprintln!(
-                "{} lines are not valid UTF-8: stored unchanged, shown with replacement characters",
-                self.not_utf8
-            );
+            let lines = counted(self.not_utf8, "line is", "lines are");
+            eprintln!("{lines} not valid UTF-8: stored unchanged, shown with replacement characters");
         }
         for (reason, lines) in &self.refused {
-            eprintln!("refused {lines} lines: {}{}", words(reason), remedy(reason, self.shipped));
+            let (refused, remedy) = (counted(*lines, "line", "lines"), remedy(reason, self.shipped));
+            eprintln!("refused {refused}: {}{remedy}", words(reason));
         }
         if let Some(path) = rejected.filter(|_| !self.refused.is_empty()) {
             eprintln!("refused lines are kept in '{path}'");
@@ -199,10 +202,11 @@ impl Report {
             eprintln!("refused lines are not kept: use --rejected FILE to keep them, to be pushed again");
         }
         if self.not_understood > 0 {
-            eprintln!("{} inputs have times that are not understood", self.not_understood);
+            let inputs = counted(self.not_understood, "input has", "inputs have");
+            eprintln!("{inputs} times that are not understood");
         }
         if self.failures > 0 {
-            eprintln!("{} inputs could not be read completely", self.failures);
+            eprintln!("{} could not be read completely", counted(self.failures, "input", "inputs"));
         }
         match self.refused.is_empty() && self.failures == 0 {
             true => ExitCode::SUCCESS,
@@ -221,11 +225,35 @@ fn words(reason: &str) -> String {
 }
 
 /// Formats a count of what is shipped.
-pub fn counted(number: u64, shipped: Shipped) -> String {
+pub fn counted_as(number: u64, shipped: Shipped) -> String {
     match shipped {
-        Shipped::Lines => format!("{number} lines"),
-        Shipped::Samples => format!("{number} samples"),
+        Shipped::Lines => counted(number, "line", "lines"),
+        Shipped::Samples => counted(number, "sample", "samples"),
     }
+}
+
+/// The time that was read from a line which is refused because of it. Days and months of dates like
+/// `11/05/2026` may be exchanged.
+fn read_as(reason: &str, timestamp_ns: i64, line: &[u8]) -> String {
+    if !matches!(reason, "greater_than_max_sample_age" | "too_far_in_future") {
+        return String::new();
+    }
+    let time = moment::show(timestamp_ns);
+    match has_day_or_month_first(line) {
+        true => format!(" (read as {time}; if the month comes first, --time-format '%m/%d/%Y %H:%M:%S')"),
+        false => format!(" (read as {time})"),
+    }
+}
+
+/// `11/05/2026 ..`, `[1/5/2026 ..`
+fn has_day_or_month_first(line: &[u8]) -> bool {
+    let start = line.trim_ascii_start();
+    let start = start.strip_prefix(b"[").unwrap_or(start);
+    let mut parts = start.splitn(3, |byte| *byte == b'/');
+    let is_short = |part: Option<&[u8]>| {
+        part.is_some_and(|digits| matches!(digits.len(), 1 | 2) && digits.iter().all(u8::is_ascii_digit))
+    };
+    is_short(parts.next()) && is_short(parts.next()) && parts.next().is_some()
 }
 
 /// What to do about a reason.
@@ -283,4 +311,19 @@ fn shown(line: &[u8], characters: usize) -> String {
         safe.push_str("...");
     }
     safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_that_may_be_read_the_other_way_is_shown_as_it_was_read() {
+        let old = "greater_than_max_sample_age";
+        let shown = read_as(old, 1_778_457_600_000_000_000, b"11/05/2026 00:00:00 started");
+        assert!(shown.contains("read as 2026-05-11T00:00:00.000Z") && shown.contains("'%m/%d/%Y %H:%M:%S'"));
+        let shown = read_as(old, 1_778_457_600_000_000_000, b"2026-05-11 00:00:00 GET /11/05/2026");
+        assert_eq!(shown, " (read as 2026-05-11T00:00:00.000Z)");
+        assert_eq!(read_as("rate_limited", 0, b"11/05/2026 00:00:00"), "");
+    }
 }

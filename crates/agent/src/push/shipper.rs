@@ -122,7 +122,7 @@ impl Shipper {
         let mut labels = self.labels.clone();
         labels.entry("job".to_owned()).or_insert_with(|| JOB_DEFAULT.to_owned());
         if let Some(name) = file {
-            labels.entry("filename".to_owned()).or_insert_with(|| name.to_owned());
+            labels.entry("filename".to_owned()).or_insert_with(|| absolute(name));
         }
         labels
     }
@@ -184,7 +184,46 @@ impl Shipper {
     }
 }
 
+/// The path of a file with the canonical path of its directory, so that a file has the same label from
+/// wherever it is pushed. A link keeps its own name.
+fn absolute(name: &str) -> String {
+    let path = Path::new(name);
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new(".")).canonicalize();
+    match (directory, path.file_name()) {
+        (Ok(directory), Some(file)) => directory.join(file).display().to_string(),
+        _ => name.to_owned(),
+    }
+}
+
 /// The stream with these labels.
 pub fn stream(labels: &BTreeMap<String, String>) -> Labels {
     Labels::from_pairs(labels.iter().map(|(name, value)| (name.as_str(), value.as_str())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_one_name_from_wherever_it_is_pushed() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("a")).unwrap();
+        std::fs::write(root.join("a/x.log"), "x").unwrap();
+        std::os::unix::fs::symlink("a", root.join("b")).unwrap();
+        std::os::unix::fs::symlink("x.log", root.join("a/current.log")).unwrap();
+        for (given, expected) in [
+            ("a/x.log", "a/x.log"),
+            ("a/../a/./x.log", "a/x.log"),
+            ("b/x.log", "a/x.log"),
+            ("a/current.log", "a/current.log"),
+        ] {
+            let given = absolute(root.join(given).to_str().unwrap());
+            assert_eq!(given, root.join(expected).to_str().unwrap());
+        }
+        let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+        assert_eq!(absolute("Cargo.toml"), here.join("Cargo.toml").to_str().unwrap());
+        assert_eq!(absolute("none/x.log"), "none/x.log");
+    }
 }

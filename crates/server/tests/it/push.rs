@@ -120,9 +120,9 @@ fn refused_samples_are_counted_by_reason_reported_and_kept() {
     assert_eq!(code, Some(1), "{said}");
     for part in [
         "acknowledged 301 samples",
-        "refused 1 lines: invalid sample",
-        "refused 1 lines: label value too long; raise limits.metrics.max_label_value_length",
-        "refused 1 lines: not utf8",
+        "refused 1 line: invalid sample",
+        "refused 1 line: label value too long; raise limits.metrics.max_label_value_length",
+        "refused 1 line: not utf8",
         "m.prom:303: refused, label value too long: m{a=",
         "m.prom:304: refused, invalid sample: m one",
         "m.prom:305: refused, not utf8",
@@ -201,8 +201,7 @@ fn refused_lines_that_are_not_utf8_are_not_reported_as_stored() {
     let text = b"short \xff\na line of many characters \xff\n";
     let (code, said) = push(server.address, &[&place.write("a.log", text)]);
     assert_eq!(code, Some(1), "{said}");
-    for part in ["acknowledged 1 lines", "1 lines are not valid UTF-8: stored unchanged", "refused 1 lines: "]
-    {
+    for part in ["acknowledged 1 line", "1 line is not valid UTF-8: stored unchanged", "refused 1 line: "] {
         assert!(said.contains(part), "{part}: {said}");
     }
     let (_, said) = push(server.address, &[&place.write("b.log", b"many more characters \xff\n")]);
@@ -233,7 +232,7 @@ fn samples_that_a_foreign_server_refuses_without_details_are_found_by_bisection(
     let file = place.write("m.prom", "m 1 1\nm 1 2\nm bad\nm 1 4\nm 1 5\n");
     let (code, said) = push(address, &["--metrics=openmetrics", &file]);
     assert_eq!(code, Some(1), "{said}");
-    for part in ["acknowledged 4 samples", "refused 1 lines: refused", "m.prom:3: refused", "--rejected FILE"]
+    for part in ["acknowledged 4 samples", "refused 1 line: refused", "m.prom:3: refused", "--rejected FILE"]
     {
         assert!(said.contains(part), "{part}: {said}");
     }
@@ -280,7 +279,7 @@ fn refused_lines_are_counted_kept_and_reported_and_the_rest_is_stored() {
     place.append("a.log", "four\n");
     let (code, text) = push(server.address, &arguments);
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("acknowledged 1 lines"), "{text}");
+    assert!(text.contains("acknowledged 1 line"), "{text}");
     assert_eq!(stored(&server), ["one", "two", "three", "four"]);
     assert_eq!(server.terminate(), Some(0));
 
@@ -458,7 +457,7 @@ fn a_line_beyond_the_limit_of_the_server_is_never_truncated() {
     let log = place.write("a.log", format!("{long}\nshort\n"));
     let (code, text) = push(server.address, &[&log]);
     assert_eq!(code, Some(1));
-    assert!(text.contains("refused 1 lines: line too long"), "{text}");
+    assert!(text.contains("refused 1 line: line too long"), "{text}");
     assert_eq!(stored(&server), ["short"]);
 }
 
