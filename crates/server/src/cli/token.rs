@@ -16,12 +16,10 @@ pub fn command() -> Command {
         Arg::new("tenant").long("tenant").value_name("TENANT").required(true).action(ArgAction::Append).help(
             "Tenant that the token is for; may be repeated; * for every tenant, chosen by X-Scope-OrgID",
         );
-    let scopes = Arg::new("scopes")
-        .long("scopes")
-        .value_name("SCOPES")
-        .required(true)
-        .value_delimiter(',')
-        .help("Scopes of the token: read, write, delete, admin, separated by commas");
+    let scopes =
+        Arg::new("scopes").long("scopes").value_name("SCOPES").required(true).value_delimiter(',').help(
+            "Scopes of the token, separated by commas: read, write, delete, rules:read, rules:write, admin",
+        );
     let name = Arg::new("name").long("name").value_name("NAME").default_value("new");
     let name = name.help("Name of the token in the file and in the audit log");
     let create = Command::new("create")
