@@ -16,11 +16,11 @@ type Rule = fn(&Scene<'_>) -> Option<Advice>;
 /// The rules; the first that returns advice decides.
 const RULES: &[Rule] = &[
     broken_token,
-    dotted_name,
-    unknown_unit,
     selector_without_braces,
     beginning,
     value_without_quotes,
+    dotted_name,
+    unknown_unit,
     inside_selector,
     calls::labels,
     calls::unknown,

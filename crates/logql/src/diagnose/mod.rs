@@ -88,6 +88,8 @@ mod tests {
             (r#"⟦rate⟧{app="api"}[5m]"#, "rate({…} [5m])"),
             (r#"{app=⟦api⟧}"#, "\"api\""),
             (r#"{app=⟦my⟧-api-2, x="y"}"#, "\"my-api-2\""),
+            (r#"{app=⟦api⟧.v1}"#, "\"api.v1\""),
+            (r#"{app="api"} |= ⟦a⟧.log"#, "\"a.log\""),
             (r#"{app=⟦'api'}⟧"#, "double quotes"),
             (r#"{app="⟦⟧"#, "closing quote"),
             (r#"{app⟦:⟧ "api"}"#, "app=\"…\""),
