@@ -220,5 +220,6 @@ mod tests {
         assert_eq!(read(&["--around", "2026-11-21", "--window", "5"]), None);
         assert_eq!(read(&["--around", "2026-11-21", "--since", "1h"]), None);
         assert_eq!(read(&["--window", "5m"]), None);
+        assert_eq!(read(&[]), shown("1969-12-31T23:00:00.000Z", "1970-01-01T00:00:00.000Z"));
     }
 }
