@@ -53,8 +53,8 @@ type Request = (String, Vec<(&'static str, String)>);
 /// Sends a request; `None` if it fails.
 type Get<'a> = dyn Fn(Request) -> BoxFuture<'a, Option<Vec<u8>>> + Sync + 'a;
 
-/// Prints a note that a query found nothing: with the cause if it is a name that the server does not have, else
-/// with a hint.
+/// Prints a note that a query found nothing: with the cause if it is a name that the server does not have,
+/// else with a hint.
 pub async fn report(what: &str, (env, client): (&Env, &Client), found: Found<'_>) {
     let (window, wanted) = (found.window, found.wanted);
     let (start, end) = (window.zone.show(window.start), window.zone.show(window.end));

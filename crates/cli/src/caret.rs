@@ -155,8 +155,8 @@ mod tests {
         let query = r#"sum(sum_over_time({app="api"} | json | unwrap took [5m]))"#;
         let said = |value: &str| {
             format!(
-                "pipeline error: 'SampleExtractionErr' for series: '{{__error_details__=\"strconv.ParseFloat: \
-                 parsing \\\"{value}\\\": invalid syntax\"}}'"
+                "pipeline error: 'SampleExtractionErr' for series: \
+                 '{{__error_details__=\"strconv.ParseFloat: parsing \\\"{value}\\\": invalid syntax\"}}'"
             )
         };
         let help = |value: &str| conversion(query, &said(value)).unwrap_or_default();

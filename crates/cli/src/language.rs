@@ -62,7 +62,8 @@ fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | ':')
 }
 
-/// Whether a name of a metric stands directly before `{`, outside of quotes: `rate(http_requests{code=200}[5m])`
+/// Whether a name of a metric stands directly before `{`, outside of quotes:
+/// `rate(http_requests{code=200}[5m])`.
 fn has_named_selector(query: &str) -> bool {
     let mut quote = None;
     for (at, c) in query.char_indices() {
@@ -97,8 +98,7 @@ fn resembles_graphite(query: &str) -> bool {
     nodes.len() > 1 && begins && nodes.iter().all(|node| !node.is_empty())
 }
 
-/// Advice about a query that the server refused, if it is about the choice of the language. `mistake` is the
-/// place of the error in PromQL.
+/// Advice about a query that the server refused, if it is about the choice of the language.
 pub fn advice(query: &str) -> Option<Diagnosis> {
     let is_neither = || sandur_logql::diagnose(query).is_some() && sandur_promql::mistake(query).is_some();
     let help = "this has the form of a Graphite target: add --graphite";
