@@ -159,8 +159,8 @@ impl Shipper {
             let fingerprint = Fingerprint::of(&file, metadata.len())?;
             if is_exposition(&file) {
                 self.report.notice(&format!(
-                    "warning: '{name}' is in Prometheus's text format and is pushed as lines; --metrics pushes \
-                     its samples"
+                    "warning: '{name}' is in Prometheus's text format and is pushed as lines; --metrics \
+                     pushes its samples"
                 ));
             }
             seen = Some(Seen { path: path.to_owned(), identity, fingerprint, labels: labels.clone() });

@@ -75,8 +75,8 @@ pub fn command() -> Command {
     );
     let label = Arg::new("label").long("label").short('l').value_name("NAME=VALUE").action(ArgAction::Append);
     let label = label.help(
-        "Label of all lines; may be repeated. A file's lines also have filename=PATH, with the absolute path, \
-         and all have job=push if no job is given",
+        "Label of all lines; may be repeated. A file's lines also have filename=PATH, with the absolute \
+         path, and all have job=push if no job is given",
     );
     let follow = Arg::new("follow").long("follow").short('f').action(ArgAction::SetTrue);
     let follow = follow.help("Follow files as they grow, also when they are rotated, and new files");
