@@ -2,8 +2,9 @@
 //!
 //! **What it is.** A server ([`PeerServer`]) and a client ([`PeerCaller`]) for a few calls ([`Request`],
 //! [`Answer`]): the newest frames of a process's WAL, pieces of blocks from a process's cache, the queries
-//! that run in a process and the end of one, and its requests to the store. Frames and pieces are also in the
-//! bucket, so a call for them that fails costs time and requests, never data.
+//! that run in a process and the end of one, its requests to the store, and the states of the rules that it
+//! evaluates. Frames and pieces are also in the bucket, so a call for them that fails costs time and requests,
+//! never data.
 //!
 //! **What it is not.** It does not know engines, catalogs or queries: who answers implements [`Answers`].
 //! It does not know which processes exist: the caller names an address. It repeats nothing and waits for
@@ -30,6 +31,7 @@ mod malformed;
 mod message;
 mod metrics;
 mod queries;
+mod rules;
 mod sealed;
 mod secret;
 mod server;
@@ -40,6 +42,10 @@ pub use malformed::Malformed;
 pub use message::{Answer, PIECES_MAX, REQUEST_BYTES_MAX, Request};
 pub use metrics::PeerMetrics;
 pub use queries::{PeerQueries, PeerQuery, PeerUsage};
+pub use rules::{
+    GROUPS_NAMED_MAX, PeerAlert, PeerAlertState, PeerAlertTimes, PeerGroup, PeerRule, PeerRules,
+    PeerRulesPart, PeerRulesParts, PeerRulesWriter,
+};
 pub use secret::ClusterSecret;
 pub use server::{Answers, PeerServer, ServerBounds};
 

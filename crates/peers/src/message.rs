@@ -14,6 +14,7 @@ use sandur_protobuf::{Reader, Wire, Writer as _};
 
 use crate::malformed::Malformed;
 use crate::queries::{self, PeerQueries, PeerQuery, PeerUsage};
+use crate::rules::{self, PeerRules};
 
 /// Maximum length of a request in bytes.
 pub const REQUEST_BYTES_MAX: usize = 64 << 10;
@@ -62,6 +63,19 @@ pub enum Request {
         /// The incarnation that the caller believes to be at the address.
         process: Id,
     },
+    /// The states of the rules that the process evaluates.
+    Rules {
+        /// The incarnation that the caller believes to be at the address.
+        process: Id,
+        /// Only rules of this tenant.
+        tenant: String,
+        /// Only groups whose specifications have these hashes; empty for all groups.
+        groups: Vec<u128>,
+        /// Whether alerts are only counted.
+        without_alerts: bool,
+        /// Maximum number of bytes of the answer.
+        most_bytes: u64,
+    },
     /// A call of a later version.
     Unknown,
 }
@@ -88,6 +102,8 @@ pub enum Answer {
     Absent,
     /// The requests to the store.
     Usage(PeerUsage),
+    /// States of rules.
+    Rules(PeerRules),
     /// The process does not have what was asked for: another incarnation runs there, or the frames are not
     /// in its memory any more.
     Gone,
@@ -104,6 +120,7 @@ mod calls {
     pub(super) const RUNNING: u32 = 3;
     pub(super) const CANCEL: u32 = 4;
     pub(super) const USAGE: u32 = 5;
+    pub(super) const RULES: u32 = 6;
 }
 
 /// Fields of an answer.
@@ -114,6 +131,7 @@ mod answers {
     pub(super) const RUNNING: u32 = 4;
     pub(super) const CANCELLED: u32 = 5;
     pub(super) const USAGE: u32 = 6;
+    pub(super) const RULES: u32 = 7;
 }
 
 /// Statuses of an answer; a message without one has its content.
@@ -131,6 +149,7 @@ impl Request {
             Self::Running { .. } => "running",
             Self::Cancel { .. } => "cancel",
             Self::Usage { .. } => "usage",
+            Self::Rules { .. } => "rules",
             Self::Unknown => "unknown",
         }
     }
@@ -161,6 +180,15 @@ impl Request {
             Self::Usage { process } => {
                 message.message(calls::USAGE, |call| call.bytes(1, &process.to_bytes()));
             }
+            Self::Rules { process, tenant, groups, without_alerts, most_bytes } => {
+                message.message(calls::RULES, |call| {
+                    call.bytes(1, &process.to_bytes());
+                    call.bytes(2, tenant.as_bytes());
+                    rules::write_fingerprints(call, 3, groups);
+                    call.number(4, u64::from(*without_alerts));
+                    call.number(5, *most_bytes);
+                });
+            }
             Self::Unknown => {}
         }
         message.into()
@@ -181,6 +209,7 @@ pub fn decode_request(bytes: &[u8]) -> Result<Request, Malformed> {
                 let mut call = message.message()?;
                 request = Request::Usage { process: process(&mut call, |_, _, _| Ok(false))? };
             }
+            (calls::RULES, Wire::Bytes) => request = rules_request(message.message()?)?,
             (_, wire) => message.skip(wire)?,
         }
     }
@@ -249,6 +278,22 @@ fn cancel_request(mut call: Reader<'_>) -> Result<Request, Malformed> {
     Ok(Request::Cancel { process, query })
 }
 
+fn rules_request(mut call: Reader<'_>) -> Result<Request, Malformed> {
+    let (mut tenant, mut groups, mut without_alerts, mut most_bytes) = (None, Vec::new(), false, 0);
+    let process = process(&mut call, |call, field, wire| {
+        match (field, wire) {
+            (2, Wire::Bytes) => tenant = Some(queries::tenant(call.bytes()?)?),
+            (3, Wire::Bytes) => groups = rules::read_fingerprints(call.bytes()?)?,
+            (4, Wire::Varint) => without_alerts = call.varint()? != 0,
+            (5, Wire::Varint) => most_bytes = call.varint()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    let tenant = tenant.ok_or(Malformed::Value("a call for states of rules names no tenant"))?;
+    Ok(Request::Rules { process, tenant, groups, without_alerts, most_bytes })
+}
+
 /// Reads a call that names its process in field 1. `other` reads the other fields that it knows.
 fn process<'a>(
     call: &mut Reader<'a>,
@@ -275,7 +320,7 @@ impl Answer {
     pub(crate) fn outcome(&self) -> &'static str {
         match self {
             Self::Frames { .. } | Self::Pieces(_) => "ok",
-            Self::Running(_) | Self::Cancelled(_) | Self::Usage(_) => "ok",
+            Self::Running(_) | Self::Cancelled(_) | Self::Usage(_) | Self::Rules(_) => "ok",
             Self::Gone => "gone",
             Self::Absent => "absent",
             Self::Busy => "busy",
@@ -310,6 +355,7 @@ impl Answer {
             Self::Usage(usage) => {
                 parts.text.message(answers::USAGE, |fields| queries::write_usage(fields, usage));
             }
+            Self::Rules(list) => parts.field(answers::RULES, &list.0),
             Self::Absent => parts.text.varint(answers::STATUS, ABSENT),
             Self::Gone => parts.text.varint(answers::STATUS, GONE),
             Self::Busy => parts.text.varint(answers::STATUS, BUSY),
@@ -376,6 +422,9 @@ pub fn decode_answer(bytes: &Bytes) -> Result<Answer, Malformed> {
             }
             (answers::USAGE, Wire::Bytes) => {
                 answer = Answer::Usage(queries::read_usage(message.message()?)?);
+            }
+            (answers::RULES, Wire::Bytes) => {
+                answer = Answer::Rules(PeerRules(bytes.slice_ref(message.bytes()?)));
             }
             (_, wire) => message.skip(wire)?,
         }

@@ -4,7 +4,10 @@
 
 use bytes::Bytes;
 use sandur_peers::fuzzing::{decode_answer, decode_request, encode_answer, encode_request};
-use sandur_peers::{Answer, Request};
+use sandur_peers::{Answer, PeerRules, Request};
+
+/// Bytes of the parts of a list of rules.
+const PARTS_BYTES: u64 = 64 << 10;
 
 /// Runs the input.
 pub fn run(input: &[u8]) {
@@ -29,10 +32,22 @@ fn answer(bytes: &Bytes) {
         Answer::Pieces(pieces) => pieces.iter().flatten().collect(),
         _ => Vec::new(),
     };
+    if let Answer::Rules(list) = &answer {
+        rules(list);
+    }
     let whole = bytes.as_ptr_range();
     for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
         let part = piece.as_ptr_range();
         assert!(whole.start <= part.start && part.end <= whole.end, "a piece is no part of the answer");
     }
     assert_eq!(decode_answer(&encode_answer(&answer)).as_ref(), Ok(&answer));
+}
+
+/// The parts that are read count no more bytes than are allowed.
+fn rules(list: &PeerRules) {
+    let (mut parts, mut bytes) = (list.parts(PARTS_BYTES), 0);
+    while let Ok(Some(part)) = parts.read() {
+        bytes += part.bytes();
+    }
+    assert!(bytes <= PARTS_BYTES, "the parts of a list take more memory than they may");
 }
