@@ -50,8 +50,9 @@ pub use intake::{BlockShown, Intake};
 pub use metrics::{QueryMetrics, WriteMetrics};
 pub use nodes::{ClusterShown, NodeShown, UsageShown};
 pub use other_processes::{
-    EndedQuery, FoundQuery, ListedQueries, NotEnded, OtherProcesses, PROCESSES_MAX, ProcessName, QueryId,
-    RunningEverywhere, RunningQuery, Unanswered, end_anywhere, running_everywhere, usage_everywhere,
+    AnswerRoom, EndedQuery, FoundQuery, ListedQueries, NO_MEMORY, NotEnded, OtherProcesses, PROCESSES_MAX,
+    ProcessName, QueryId, RunningEverywhere, RunningQuery, Unanswered, end_anywhere, running_everywhere,
+    usage_everywhere,
 };
 pub use pressure::Pressure;
 pub use queries::{LimitsOf, Queries, QueryOptions, QueryParts, RulesNow};

@@ -4,10 +4,10 @@
 //! answer is named in the answer with the reason, and one that registered a moment ago may not be known yet:
 //! the answer lists what was found, and never says that this is all.
 //!
-//! **Bounds.** At most [`PROCESSES_MAX`] processes are asked. Their answers share [`ANSWERS_BYTES`], which
-//! are reserved from the memory of queries first. If memory is short, each gets less, down to
-//! [`ANSWER_BYTES_MIN`]; without that much, no process is asked, and the queries of this one are listed. A
-//! list has at most [`QUERIES_MAX`] queries.
+//! **Bounds.** At most [`PROCESSES_MAX`] processes are asked. Their answers share [`ANSWERS`], which are
+//! reserved from the memory of queries first. If memory is short, each gets less, down to the least; without
+//! that much, no process is asked, and the queries of this one are listed. A list has at most [`QUERIES_MAX`]
+//! queries.
 //!
 //! **Invariant.** A process answers a tenant with that tenant's queries only, and the process that asked
 //! checks it again.
@@ -28,13 +28,39 @@ use crate::query_log::{OpenQuery, QUERIES_MAX, may_see};
 
 /// The most processes that are asked.
 pub const PROCESSES_MAX: usize = 256;
-/// Bytes of all answers together. With many processes each still gets [`ANSWER_BYTES_MIN`].
-const ANSWERS_BYTES: u64 = 8 << 20;
-/// The least and the most bytes of one answer.
-const ANSWER_BYTES_MIN: u64 = 64 << 10;
-const ANSWER_BYTES_MAX: u64 = 1 << 20;
-/// Bytes of memory for each byte of an answer: the message, and the queries that were decoded from it.
-const MEMORY_FACTOR: u64 = 3;
+/// The memory of the answers. The factor: the message, and the queries that were decoded from it.
+const ANSWERS: AnswerRoom = AnswerRoom { all: 8 << 20, least: 64 << 10, most: 1 << 20, factor: 3 };
+
+/// How large the answers of other processes may be.
+#[derive(Clone, Copy, Debug)]
+pub struct AnswerRoom {
+    /// Bytes of all answers together. With many processes each still gets the least.
+    pub all: u64,
+    /// The least bytes of one answer.
+    pub least: u64,
+    /// The most bytes of one answer.
+    pub most: u64,
+    /// Bytes of memory for each byte of an answer.
+    pub factor: u64,
+}
+
+impl AnswerRoom {
+    /// Reserves memory for the answers of this many processes, and returns the most bytes of each; `None` if
+    /// there is not even memory for the least.
+    pub fn reserve(&self, memory: &mut Reservation, number: u64) -> Option<u64> {
+        let mut most_bytes = (self.all / number.max(1)).clamp(self.least, self.most);
+        while memory.grow(most_bytes.saturating_mul(self.factor).saturating_mul(number)).is_err() {
+            if most_bytes == self.least {
+                return None;
+            }
+            most_bytes = (most_bytes / 2).max(self.least);
+        }
+        Some(most_bytes)
+    }
+}
+
+/// Why a process is not asked if there is no room for its answer.
+pub const NO_MEMORY: &str = "this process has no memory for its answer now";
 
 /// Another process of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -230,8 +256,8 @@ pub async fn running_everywhere(
     let mut found = found_in(&own, open.iter().map(RunningQuery::from).collect());
     drop(open);
     let (mut asked, mut unanswered) = asked(processes.others());
-    let most_bytes = room_for_answers(&mut memory, asked.len() as u64).unwrap_or_else(|| {
-        let reason = || "this process has no memory for its answer now".to_owned();
+    let most_bytes = ANSWERS.reserve(&mut memory, asked.len() as u64).unwrap_or_else(|| {
+        let reason = || NO_MEMORY.to_owned();
         unanswered.extend(asked.drain(..).map(|name| Unanswered { name, reason: reason() }));
         0
     });
@@ -302,19 +328,6 @@ fn listed_bytes(query: &OpenQuery, own: &ProcessName) -> u64 {
     let texts = texts.iter().map(|text| text.len()).sum::<usize>() + own.node.len();
     // The list is made of a list of the queries alone.
     (size_of::<FoundQuery>() + size_of::<RunningQuery>() + texts) as u64
-}
-
-/// Reserves memory for the answers of this many processes, and returns the most bytes of each; `None` if
-/// there is not even memory for the least.
-fn room_for_answers(memory: &mut Reservation, number: u64) -> Option<u64> {
-    let mut most_bytes = (ANSWERS_BYTES / number.max(1)).clamp(ANSWER_BYTES_MIN, ANSWER_BYTES_MAX);
-    while memory.grow(most_bytes * MEMORY_FACTOR * number).is_err() {
-        if most_bytes == ANSWER_BYTES_MIN {
-            return None;
-        }
-        most_bytes = (most_bytes / 2).max(ANSWER_BYTES_MIN);
-    }
-    Some(most_bytes)
 }
 
 /// Divides processes into those that are asked and those beyond the bound.
