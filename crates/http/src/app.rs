@@ -11,8 +11,8 @@ use sandur_listeners::carbon::Carbon;
 use sandur_runtime::{Env, KeyedTurns, Shutdown, ShutdownSignal, Task};
 use sandur_service::{OtherProcesses, Queries, Writes};
 
-use sandur_rules::RulesShown;
 use sandur_rules::stored::StoredRules;
+use sandur_rules::{OtherRulers, RulesShown};
 
 use super::scrape_state::Scraping;
 use crate::server_metrics::ServerMetrics;
@@ -47,7 +47,7 @@ pub struct AppState {
     /// Writes of all signals.
     pub writes: Writes,
     /// The other processes of the store.
-    pub others: Arc<dyn OtherProcesses>,
+    pub others: Arc<dyn OtherRulers>,
     /// Turns of requests that change a group of a Pushgateway.
     pub groups: KeyedTurns,
     /// Counters of the server.
@@ -94,6 +94,13 @@ impl FromRef<App> for Writes {
 }
 
 impl FromRef<App> for Arc<dyn OtherProcesses> {
+    fn from_ref(app: &App) -> Self {
+        let others: Arc<dyn OtherRulers> = Arc::clone(&app.others);
+        others
+    }
+}
+
+impl FromRef<App> for Arc<dyn OtherRulers> {
     fn from_ref(app: &App) -> Self {
         Arc::clone(&app.others)
     }

@@ -16,7 +16,12 @@ const CHARS_MAX: usize = 400;
 
 /// Appends the warnings of the query that answers a request to the headers of its answer.
 pub fn show(answered_by: &AnsweredBy, headers: &mut HeaderMap) {
-    for warning in answered_by.warnings().iter().take(SHOWN_MAX) {
+    show_texts(&answered_by.warnings(), headers);
+}
+
+/// Appends warnings to the headers of an answer that is made of no query.
+pub fn show_texts(warnings: &[String], headers: &mut HeaderMap) {
+    for warning in warnings.iter().take(SHOWN_MAX) {
         headers.append(WARNING, value(warning));
     }
 }

@@ -236,13 +236,13 @@ impl Group {
             took: rule.took,
             last_error: rule.last_error.clone(),
             alerts: rule.alerts.iter().filter(|alert| alert.state != State::Inactive).cloned().collect(),
+            unlisted: None,
         };
         let rules = self.rules.iter().map(of_rule).collect();
         let spec = Arc::clone(&self.spec);
         let Self { took, missed, made_up, late, .. } = *self;
-        // The display knows the node that evaluates the group.
-        let evaluator = None;
-        self.display.show(GroupShown { spec, evaluator, last_at: at, took, missed, made_up, late, rules });
+        let shown = GroupShown { last_at: at, took, missed, made_up, late, rules, ..GroupShown::new(spec) };
+        self.display.show(shown);
     }
 }
 

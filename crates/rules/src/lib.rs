@@ -5,7 +5,8 @@
 //! states of alerts ([`alert`]), the evaluation of groups ([`Group`]), and notifications of Alertmanagers,
 //! webhooks and mailboxes ([`Notifier`]) with silences ([`silence`]). A [`Ruler`] runs the groups of files,
 //! or the stored groups of one tenant, and follows their changes; [`Rulers`] has one for each tenant with
-//! stored rules ([`stored`]). [`RulesShown`] has the states for people and for the API.
+//! stored rules ([`stored`]). [`RulesShown`] has the states for people and for the API; [`AskingRulers`] adds
+//! those of groups that other processes evaluate.
 //!
 //! **What it is not.** It has no HTTP: queries and writes go through `sandur_service` ([`Served`]), and
 //! messages to others through the trait [`Post`]. It does not know the catalog: which process
@@ -27,6 +28,7 @@ mod catch_up;
 mod continuing;
 pub mod data;
 mod error;
+mod everywhere;
 mod expression;
 mod external;
 pub mod file;
@@ -61,6 +63,9 @@ mod writers;
 
 pub use catch_up::CATCH_UP_MAX;
 pub use error::EvaluationError;
+pub use everywhere::{
+    ANSWER_BYTES_MAX, AskedStates, AskingRulers, GroupStates, ListedStates, OtherRulers, StatesEverywhere,
+};
 pub use external::External;
 pub use group::{EVALUATIONS_MAX, Group, Parts};
 pub use metrics::RuleMetrics;

@@ -236,7 +236,7 @@ impl Ruler {
         let former = stop(state, ended).await;
         self.end_alerts(&former, &specs, &elsewhere);
         specs.retain(|key, _| !state.running.contains_key(key));
-        let display = |spec: GroupSpec| (spec.clone(), Arc::new(Display::new(Arc::new(spec))));
+        let display = |spec: GroupSpec| (spec.clone(), Arc::new(Display::elsewhere(Arc::new(spec))));
         state.elsewhere = elsewhere.into_iter().map(display).collect();
         self.start(state, specs, former);
         for (spec, display) in &state.elsewhere {

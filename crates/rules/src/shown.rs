@@ -23,6 +23,8 @@ pub struct GroupShown {
     pub took: Duration,
     /// The node that evaluates it; `None` if that is not known, or if owners are not recorded.
     pub evaluator: Option<String>,
+    /// Whether another process evaluates it: its states are not known here.
+    pub is_elsewhere: bool,
     /// How many evaluations were missed.
     pub missed: u64,
     /// How many evaluations were made up after a pause.
@@ -44,14 +46,24 @@ pub struct RuleShown {
     pub last_error: Option<String>,
     /// Its alerts that are pending or firing.
     pub alerts: Vec<Alert>,
+    /// The highest state of alerts that are not in the list; `None` if it is complete.
+    pub unlisted: Option<State>,
+}
+
+impl RuleShown {
+    /// The highest state of its alerts.
+    pub fn state(&self) -> State {
+        let listed = self.alerts.iter().map(|alert| alert.state);
+        listed.chain(self.unlisted).max().unwrap_or(State::Inactive)
+    }
 }
 
 impl GroupShown {
     /// A group that was not evaluated yet.
     pub fn new(spec: Arc<GroupSpec>) -> Self {
         let rules = spec.rules.iter().map(|_| RuleShown::default()).collect();
-        let (took, late) = (Duration::ZERO, Duration::ZERO);
-        Self { spec, last_at: None, took, evaluator: None, missed: 0, made_up: 0, late, rules }
+        let (took, late, is_elsewhere) = (Duration::ZERO, Duration::ZERO, false);
+        Self { spec, last_at: None, took, evaluator: None, is_elsewhere, missed: 0, made_up: 0, late, rules }
     }
 
     /// The rules with their specifications.
@@ -68,6 +80,11 @@ impl Display {
     /// A display of a group that was not evaluated yet.
     pub fn new(spec: Arc<GroupSpec>) -> Self {
         Self(Mutex::new(Arc::new(GroupShown::new(spec))))
+    }
+
+    /// A display of a group that another process evaluates.
+    pub fn elsewhere(spec: Arc<GroupSpec>) -> Self {
+        Self(Mutex::new(Arc::new(GroupShown { is_elsewhere: true, ..GroupShown::new(spec) })))
     }
 
     /// Shows the node that evaluates the group.
@@ -226,11 +243,11 @@ impl RulesShown {
         self.lock().notifier.as_ref().map(Notifier::receivers).unwrap_or_default()
     }
 
-    /// The alerts of a tenant that fire, as they are sent.
-    pub fn firing(&self, tenant: &TenantId) -> Vec<AlertShown> {
+    /// The alerts of groups that fire, as they are sent.
+    pub fn firing(&self, groups: &[Arc<GroupShown>]) -> Vec<AlertShown> {
         let Some(notifier) = self.lock().notifier.clone() else { return Vec::new() };
         let mut found = Vec::new();
-        for group in self.groups(tenant) {
+        for group in groups {
             for (spec, shown) in group.rules() {
                 let link = notifier.link_of(spec.expression());
                 for alert in shown.alerts.iter().filter(|alert| alert.state == State::Firing) {
@@ -245,6 +262,13 @@ impl RulesShown {
     /// The tenants with rules in this process.
     pub fn tenants(&self) -> BTreeSet<TenantId> {
         self.lock().parts.values().map(|part| part.tenant.clone()).collect()
+    }
+
+    /// The groups of a tenant that this process evaluates.
+    pub fn own_groups(&self, tenant: &TenantId) -> Vec<Arc<GroupShown>> {
+        let shown = self.lock();
+        let own = shown.parts.values().filter(|part| part.tenant == *tenant);
+        own.flat_map(|part| part.groups.iter().map(|display| display.get())).collect()
     }
 
     /// The groups of a tenant, sorted by file and name.

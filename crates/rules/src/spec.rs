@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use xxhash_rust::xxh3::Xxh3;
+
 /// The language of an expression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -125,6 +127,24 @@ impl RuleSpec {
         let other = Self { line: self.line, ..other.clone() };
         *self == other
     }
+
+    fn hash(&self, hash: &mut Fields) {
+        let Self { name, kind, language, expr, window, labels, line: _ } = self;
+        hash.text(name);
+        match kind {
+            RuleKind::Recording => hash.number(0),
+            RuleKind::Alerting { hold, keep_firing, annotations } => {
+                hash.number(1);
+                hash.duration(*hold);
+                hash.duration(*keep_firing);
+                hash.pairs(annotations);
+            }
+        }
+        hash.text(language.name());
+        hash.text(expr);
+        hash.duration(*window);
+        hash.pairs(labels);
+    }
 }
 
 /// A group: rules that are evaluated one after the other at the same times.
@@ -153,5 +173,108 @@ impl GroupSpec {
             && self.file == other.file
             && options(self) == options(other)
             && rules().all(|(rule, other)| rule.equals(other))
+    }
+
+    /// A hash of everything that [`GroupSpec::equals`] compares, which processes exchange.
+    pub fn fingerprint(&self) -> u128 {
+        let Self { name, file, interval, limit, query_offset, rules } = self;
+        let mut hash = Fields::default();
+        hash.text(name);
+        hash.text(file);
+        hash.duration(*interval);
+        hash.number(*limit as u64);
+        hash.duration(*query_offset);
+        hash.number(rules.len() as u64);
+        rules.iter().for_each(|rule| rule.hash(&mut hash));
+        hash.0.digest128()
+    }
+}
+
+/// A hash of fields that cannot be confused with each other: texts are preceded by their lengths.
+#[derive(Default)]
+struct Fields(Xxh3);
+
+impl Fields {
+    fn number(&mut self, number: u64) {
+        self.0.update(&number.to_le_bytes());
+    }
+
+    fn duration(&mut self, duration: Duration) {
+        self.number(duration.as_secs());
+        self.number(duration.subsec_nanos().into());
+    }
+
+    fn text(&mut self, text: &str) {
+        self.number(text.len() as u64);
+        self.0.update(text.as_bytes());
+    }
+
+    fn pairs(&mut self, pairs: &Pairs) {
+        self.number(pairs.len() as u64);
+        for (name, value) in pairs {
+            self.text(name);
+            self.text(value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_have_the_same_fingerprint_if_they_are_equal() {
+        let rule = RuleSpec {
+            name: "Down".to_owned(),
+            kind: RuleKind::Alerting {
+                hold: Duration::from_secs(60),
+                keep_firing: Duration::ZERO,
+                annotations: vec![("a".to_owned(), "b".to_owned())],
+            },
+            language: Language::Promql,
+            expr: "up == 0".to_owned(),
+            window: WINDOW,
+            labels: vec![("l".to_owned(), "x".to_owned())],
+            line: 3,
+        };
+        let group = GroupSpec {
+            name: "g".to_owned(),
+            file: "f.yml".into(),
+            interval: Duration::from_secs(60),
+            limit: 0,
+            query_offset: Duration::ZERO,
+            rules: vec![rule.clone(), rule.clone()],
+        };
+        let with_rule =
+            |rule: RuleSpec| GroupSpec { rules: vec![rule, group.rules[1].clone()], ..group.clone() };
+        let alerting = |hold, keep_firing, annotations: &[(&str, &str)]| {
+            let annotations = annotations.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+            let kind = RuleKind::Alerting { hold, keep_firing, annotations };
+            with_rule(RuleSpec { kind, ..rule.clone() })
+        };
+        let (minute, second) = (Duration::from_secs(60), Duration::from_secs(1));
+        let others = [
+            GroupSpec { name: "h".to_owned(), ..group.clone() },
+            GroupSpec { file: "e.yml".into(), ..group.clone() },
+            GroupSpec { interval: second, ..group.clone() },
+            GroupSpec { limit: 1, ..group.clone() },
+            GroupSpec { query_offset: second, ..group.clone() },
+            GroupSpec { rules: vec![rule.clone()], ..group.clone() },
+            with_rule(RuleSpec { name: "Up".to_owned(), ..rule.clone() }),
+            with_rule(RuleSpec { kind: RuleKind::Recording, ..rule.clone() }),
+            with_rule(RuleSpec { language: Language::Logql, ..rule.clone() }),
+            with_rule(RuleSpec { expr: "up == 1".to_owned(), ..rule.clone() }),
+            with_rule(RuleSpec { window: second, ..rule.clone() }),
+            with_rule(RuleSpec { labels: Pairs::new(), ..rule.clone() }),
+            alerting(second, Duration::ZERO, &[("a", "b")]),
+            alerting(minute, second, &[("a", "b")]),
+            alerting(minute, Duration::ZERO, &[]),
+            alerting(minute, Duration::ZERO, &[("ab", "")]),
+        ];
+        for (n, other) in others.iter().enumerate() {
+            assert!(!group.equals(other) && group.fingerprint() != other.fingerprint(), "{n}");
+        }
+        let moved = with_rule(RuleSpec { line: 9, ..rule });
+        assert!(group.equals(&moved) && group.fingerprint() == moved.fingerprint());
     }
 }

@@ -1,14 +1,17 @@
-//! The alerts that fire in this process, in the form of Alertmanager's API v2.
+//! The alerts that fire, in the form of Alertmanager's API v2.
+//!
+//! An answer has no place for warnings, so those about alerts that are not known are in headers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
+use sandur_memory::Reservation;
 use sandur_model::{Labels, MatchOp, Matcher};
 use sandur_rules::data::Instant;
 use sandur_rules::silence::{LabelFilter, Silences, Steps};
-use sandur_rules::{AlertShown, Grouping};
+use sandur_rules::{AlertShown, Grouping, StatesEverywhere};
 use serde_json::{Value, json};
 
 use super::failed::Failed;
@@ -18,6 +21,8 @@ use crate::app::App;
 use crate::call::Call;
 use crate::prometheus::reply::{JSON, PIECE_BYTES, Pieces, in_pieces};
 use crate::route::{Access, GET, Group, Handler, Parameter, Route, parameter};
+use crate::rules::alerting_groups;
+use crate::warned;
 
 const PARAMETERS: &[Parameter] = &[
     parameter("filter", "matchers of labels, `alertname=\"Down\"`; may be repeated"),
@@ -31,7 +36,8 @@ pub static ALERTS: Route = Route {
     methods: GET,
     paths: &["/alertmanager/api/v2/alerts"],
     scope: Access::RulesRead,
-    does: "Alerts that fire in this process, and the silences that silence them.",
+    does: "Alerts that fire, and the silences that silence them. Other processes are asked for the alerts of \
+           their groups as for `/api/v1/rules`; a header `X-Sandur-Warning` names those that did not answer.",
     parameters: PARAMETERS,
     answers: "200, a list: `labels`, `annotations`, `startsAt`, `endsAt`, `updatedAt`, `fingerprint`, \
               `generatorURL`, `receivers`, `status`.",
@@ -45,7 +51,7 @@ pub static GROUPS: Route = Route {
     methods: GET,
     paths: &["/alertmanager/api/v2/alerts/groups"],
     scope: Access::RulesRead,
-    does: "Alerts that fire in this process, by the labels of `notify.group_by`.",
+    does: "Alerts that fire, by the labels of `notify.group_by`.",
     parameters: PARAMETERS,
     answers: "200, `[{\"labels\",\"receiver\",\"alerts\"},..]`.",
     fails: "400 for an invalid parameter.",
@@ -87,15 +93,20 @@ struct Shown {
     wanted: Wanted,
     steps: Steps,
     now: Instant,
+    warnings: Vec<String>,
+    _memory: Reservation,
 }
 
 impl Shown {
     async fn of(app: &App, call: &Call) -> Result<Self, Failed> {
         let receivers = receiver_names(&app.rules);
         let filter = LabelFilter::parse(call.params.all("filter")).map_err(Failed::invalid)?;
-        let (rules, tenant) = (app.rules.clone(), call.caller.tenant.clone());
+        let wanted = Wanted::of(call, &receivers)?;
+        let (rules, tenant) = (app.rules.clone(), &call.caller.tenant);
+        let states = alerting_groups((&rules, &app.queries), &*app.others, tenant).await;
+        let StatesEverywhere { groups, warnings, memory } = states;
         let job = move || {
-            let mut alerts = rules.firing(&tenant);
+            let mut alerts = rules.firing(&groups);
             filter.retain(&mut alerts, |alert, name| alert.labels.get(name).map(str::to_owned))?;
             Ok(alerts)
         };
@@ -103,8 +114,10 @@ impl Shown {
         Ok(Self {
             alerts,
             silences: app.stored_rules.silences(&call.caller.tenant),
-            wanted: Wanted::of(call, &receivers)?,
+            wanted,
             receivers,
+            warnings,
+            _memory: memory,
             steps: Steps::default(),
             now: Instant::of_ns(app.env.now_ns()),
         })
@@ -112,7 +125,7 @@ impl Shown {
 
     /// The JSON of an alert, if the request wants it.
     fn json(&mut self, number: usize) -> Option<Value> {
-        let Self { alerts, silences, receivers, wanted, steps, now } = self;
+        let Self { alerts, silences, receivers, wanted, steps, now, .. } = self;
         let AlertShown { labels, alert, link } = alerts.get(number)?;
         if !wanted.has_receiver {
             return None;
@@ -205,6 +218,9 @@ async fn groups(State(app): State<App>, call: Call) -> Result<Response, Failed> 
 }
 
 async fn answer(app: &App, call: &Call, shown: Shown, groups: Vec<(Option<Labels>, Vec<usize>)>) -> Response {
+    let warnings = shown.warnings.clone();
     let list = List { shown, groups: groups.into_iter(), is_begun: false, needs_comma: false };
-    in_pieces(&app.env, call, JSON, list, |_| ()).await
+    let mut answer = in_pieces(&app.env, call, JSON, list, |_| ()).await;
+    warned::show_texts(&warnings, answer.headers_mut());
+    answer
 }

@@ -1,11 +1,10 @@
 //! The bodies of answers about rules, written in pieces while the client reads.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_rules::alert::{Alert, State};
+use sandur_rules::alert::Alert;
 use sandur_rules::data::Instant;
-use sandur_rules::{GroupShown, RuleKind, RuleShown, RuleSpec};
+use sandur_rules::{GroupShown, RuleKind, RuleShown, RuleSpec, StatesEverywhere};
 
 use super::filter::Filter;
 use crate::marshal::json;
@@ -23,24 +22,18 @@ enum Step {
 
 /// Groups with their rules.
 pub struct GroupList {
-    groups: Vec<Arc<GroupShown>>,
+    states: StatesEverywhere,
     steps: std::vec::IntoIter<Step>,
     next: Option<String>,
-    warnings: Vec<String>,
     is_begun: bool,
     needs_comma: bool,
 }
 
 impl GroupList {
     /// The wanted rules of groups.
-    pub fn new(
-        groups: Vec<Arc<GroupShown>>,
-        filter: &Filter,
-        next: Option<String>,
-        warnings: Vec<String>,
-    ) -> Self {
+    pub fn new(states: StatesEverywhere, filter: &Filter, next: Option<String>) -> Self {
         let mut steps = Vec::new();
-        for (g, group) in groups.iter().enumerate() {
+        for (g, group) in states.groups.iter().enumerate() {
             steps.push(Step::OpenGroup(g));
             for (r, (spec, shown)) in group.rules().enumerate().filter(|(_, (spec, _))| filter.wants(spec)) {
                 steps.push(Step::OpenRule(g, r));
@@ -52,7 +45,7 @@ impl GroupList {
             steps.push(Step::CloseGroup(g));
         }
         let steps = steps.into_iter();
-        Self { groups, steps, next, warnings, is_begun: false, needs_comma: false }
+        Self { states, steps, next, is_begun: false, needs_comma: false }
     }
 
     fn write(&mut self, step: Step, out: &mut Vec<u8>) {
@@ -66,7 +59,7 @@ impl GroupList {
         | Step::Alert(g, ..)
         | Step::CloseRule(g, _)
         | Step::CloseGroup(g)) = step;
-        let group = &self.groups[g];
+        let group = &self.states.groups[g];
         match step {
             Step::OpenGroup(_) => open_group(out, group),
             Step::OpenRule(_, r) => open_rule(out, &group.spec.rules[r], &group.rules[r]),
@@ -105,7 +98,7 @@ impl Pieces for GroupList {
                     json::utf8(out, next);
                 }
                 out.push(b'}');
-                notes(out, "warnings", &self.warnings);
+                notes(out, "warnings", &self.states.warnings);
                 out.push(b'}');
                 return false;
             };
@@ -126,8 +119,7 @@ fn open_group(out: &mut Vec<u8>, group: &GroupShown) {
 fn open_rule(out: &mut Vec<u8>, spec: &RuleSpec, shown: &RuleShown) {
     out.push(b'{');
     if let RuleKind::Alerting { hold, keep_firing, annotations } = &spec.kind {
-        let state = shown.alerts.iter().map(|alert| alert.state).max().unwrap_or(State::Inactive);
-        json::push(out, format_args!("\"state\":\"{}\",", state.name()));
+        json::push(out, format_args!("\"state\":\"{}\",", shown.state().name()));
         json::push(out, format_args!("\"duration\":{},", hold.as_secs_f64()));
         json::push(out, format_args!("\"keepFiringFor\":{},", keep_firing.as_secs_f64()));
         out.extend_from_slice(b"\"annotations\":");
@@ -208,7 +200,7 @@ fn exponent(value: f64) -> String {
 
 /// All alerts of groups.
 pub struct AlertList {
-    groups: Vec<Arc<GroupShown>>,
+    states: StatesEverywhere,
     /// The next alert: group, rule and alert.
     at: (usize, usize, usize),
     written: usize,
@@ -216,14 +208,14 @@ pub struct AlertList {
 
 impl AlertList {
     /// The alerts of groups.
-    pub fn new(groups: Vec<Arc<GroupShown>>) -> Self {
-        Self { groups, at: (0, 0, 0), written: 0 }
+    pub fn new(states: StatesEverywhere) -> Self {
+        Self { states, at: (0, 0, 0), written: 0 }
     }
 
     fn next_alert(&mut self) -> Option<(usize, usize, usize)> {
         loop {
             let (g, r, a) = self.at;
-            let group = self.groups.get(g)?;
+            let group = self.states.groups.get(g)?;
             self.at = match group.rules.get(r) {
                 None => (g + 1, 0, 0),
                 Some(rule) if a < rule.alerts.len() => {
@@ -244,14 +236,16 @@ impl Pieces for AlertList {
         }
         while out.len() < PIECE_BYTES {
             let Some((g, r, a)) = self.next_alert() else {
-                out.extend_from_slice(b"]}}");
+                out.extend_from_slice(b"]}");
+                notes(out, "warnings", &self.states.warnings);
+                out.push(b'}');
                 return false;
             };
             if self.written > 0 {
                 out.push(b',');
             }
             self.written += 1;
-            alert(out, &self.groups[g].rules[r].alerts[a]);
+            alert(out, &self.states.groups[g].rules[r].alerts[a]);
         }
         true
     }

@@ -6,4 +6,4 @@ mod filter;
 pub mod namespaces;
 mod states;
 
-pub use states::{ALERTS, RULES};
+pub use states::{ALERTS, RULES, alerting_groups};

@@ -10,6 +10,7 @@ mod peers;
 mod relay;
 mod retention;
 mod rule_owners;
+mod rule_states;
 mod rules;
 mod scrape;
 mod self_logs_shipper;

@@ -1,5 +1,5 @@
-//! The other processes of the bucket for operators: their running queries, the end of one, and their requests
-//! to the store, by calls of peers.
+//! The other processes of the bucket for operators: their running queries, the end of one, their requests to
+//! the store, and the states of the rules that they evaluate, by calls of peers.
 //!
 //! Which processes exist follows from the catalog. Without `cluster.secret_file` none can be called, so each
 //! of them is reported with that reason.
@@ -10,15 +10,19 @@ use std::time::Duration;
 use sandur_base::BoxFuture;
 use sandur_engine::{Engine, OtherProcess, StoreUsage};
 use sandur_model::{TenantError, TenantId};
-use sandur_peers::{Answer, PeerCaller, PeerQuery, PeerUsage, Request};
+use sandur_peers::{Answer, GROUPS_NAMED_MAX, PeerCaller, PeerQuery, PeerUsage, Request};
+use sandur_rules::{AskedStates, ListedStates, OtherRulers};
 use sandur_service::{
     EndedQuery, ListedQueries, NotEnded, OtherProcesses, ProcessName, RunningQuery, UsageShown,
 };
+
+use super::rule_states::listed_states;
 
 /// How long an answer is awaited.
 const RUNNING_PATIENCE: Duration = Duration::from_secs(2);
 const END_PATIENCE: Duration = Duration::from_secs(5);
 const USAGE_PATIENCE: Duration = Duration::from_secs(1);
+const STATES_PATIENCE: Duration = Duration::from_secs(2);
 /// Maximum size of an answer without a list: a query with its texts.
 const SHORT_ANSWER_MAX: usize = 64 << 10;
 
@@ -143,6 +147,32 @@ impl OtherProcesses for CalledProcesses {
             match self.call(name, request, (USAGE_PATIENCE, SHORT_ANSWER_MAX)).await? {
                 Answer::Usage(PeerUsage { requests, dollars, dollars_per_month }) => {
                     Ok(UsageShown { requests, dollars, dollars_per_month })
+                }
+                answer => Err(other(answer).into()),
+            }
+        })
+    }
+}
+
+impl OtherRulers for CalledProcesses {
+    fn states<'a>(
+        &'a self,
+        name: &'a ProcessName,
+        asked: AskedStates<'a>,
+    ) -> BoxFuture<'a, Result<ListedStates, String>> {
+        let AskedStates { tenant, groups, without_alerts, most_bytes } = asked;
+        // More groups do not fit into a request, so it asks for all of them.
+        let groups = if groups.len() > GROUPS_NAMED_MAX { Vec::new() } else { groups.to_vec() };
+        let (process, most) = (name.process, usize::try_from(most_bytes).unwrap_or(usize::MAX));
+        Box::pin(async move {
+            let of_tenant = tenant.as_str().to_owned();
+            let request = Request::Rules { process, tenant: of_tenant, groups, without_alerts, most_bytes };
+            match self.call(name, request, (STATES_PATIENCE, most)).await? {
+                Answer::Rules(list) => {
+                    let tenant = tenant.clone();
+                    let read = move || listed_states(&list, &tenant, most_bytes);
+                    // A list of thousands of alerts would delay other calls.
+                    self.engine.env().run_blocking(read).await
                 }
                 answer => Err(other(answer).into()),
             }

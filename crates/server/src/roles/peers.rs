@@ -3,6 +3,7 @@
 //!
 //! Without `cluster.secret_file` no process is called, and none is answered.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -14,18 +15,21 @@ use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Id};
 use sandur_config::Settings;
 use sandur_engine::{AskedFrames, Engine, PeerFrames, Peers, StoreUsage};
+use sandur_http::App;
 use sandur_memory::{MemoryBudget, Reservation};
 use sandur_peers::{
     Answer, Answers, ClusterSecret, PIECES_MAX, PeerCaller, PeerMetrics, PeerQueries, PeerServer, PeerUsage,
     Request, ServerBounds,
 };
+use sandur_rules::{ANSWER_BYTES_MAX, RulesShown};
 use sandur_runtime::{Env, Task};
+use sandur_service::RunningQuery;
 use sandur_service::query_log::OpenQueries;
-use sandur_service::{Queries, RunningQuery};
 use sandur_terminal::Failed;
 
 use crate::memory::Shares;
 use crate::roles::other_processes::{peer_query, tenant_of};
+use crate::roles::rule_states::peer_rules;
 
 /// Maximum bytes of frames in one answer. A larger frame is sent alone.
 const FRAMES_BYTES_MAX: u64 = 8 << 20;
@@ -38,6 +42,8 @@ const PIECE_OVERHEAD: usize = 16;
 /// Maximum size of a list of queries, and bytes of memory for each byte of it: the list and the message.
 const LIST_BYTES_MAX: u64 = 1 << 20;
 const LIST_MEMORY_FACTOR: u64 = 2;
+/// The least size of a list of states of rules. If memory is short, a list has less than its caller allows.
+const STATES_BYTES_MIN: u64 = 64 << 10;
 /// How long a caller may wait for a frame.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 /// How often the file of the secret is read again.
@@ -81,11 +87,12 @@ impl PeerCalls {
         &self.for_operators
     }
 
-    /// Answers from the engine and from the list of running queries. Answers that are being sent take memory
-    /// of the pieces for peers.
-    pub fn server(&self, engine: Arc<Engine>, shares: &Shares, queries: &Queries) -> PeerServer {
-        let (budget, open) = (shares.pieces_for_peers(), queries.open().clone());
-        let answers = Arc::new(OwnAnswers { engine, budget, open });
+    /// Answers from the engine, the list of running queries, and the states of rules. Answers that are being
+    /// sent take memory of the pieces for peers.
+    pub fn server(&self, engine: Arc<Engine>, shares: &Shares, app: &App) -> PeerServer {
+        let (budget, open, rules) =
+            (shares.pieces_for_peers(), app.queries.open().clone(), app.rules.clone());
+        let answers = Arc::new(OwnAnswers { engine, budget, open, rules });
         let server = PeerServer::new(self.env.clone(), self.secret.clone(), ServerBounds::default(), answers);
         server.with_metrics(self.metrics.clone())
     }
@@ -182,6 +189,7 @@ struct OwnAnswers {
     engine: Arc<Engine>,
     budget: MemoryBudget,
     open: OpenQueries,
+    rules: RulesShown,
 }
 
 impl OwnAnswers {
@@ -210,6 +218,43 @@ impl OwnAnswers {
         Answer::Usage(PeerUsage { requests, dollars, dollars_per_month })
     }
 
+    /// The states of the groups that this process evaluates, all or those with these fingerprints.
+    async fn rules(
+        &self,
+        (tenant, wanted): (&str, Vec<u128>),
+        without_alerts: bool,
+        most_bytes: u64,
+    ) -> (Answer, Option<Reservation>) {
+        let Ok(tenant) = tenant_of(tenant) else { return (Answer::Unknown, None) };
+        let Some((mut memory, most_bytes)) = self.room_for_states(most_bytes) else {
+            return (Answer::Busy, None);
+        };
+        let (wanted, rules): (HashSet<u128>, _) = (wanted.into_iter().collect(), self.rules.clone());
+        let list = move || {
+            let mut groups = rules.own_groups(&tenant);
+            groups.retain(|group| wanted.is_empty() || wanted.contains(&group.spec.fingerprint()));
+            peer_rules((&tenant, &groups), without_alerts, most_bytes)
+        };
+        // A list of thousands of alerts would delay other calls.
+        let list = self.engine.env().run_blocking(list).await;
+        memory.shrink(memory.bytes().saturating_sub(list.len() as u64 * LIST_MEMORY_FACTOR));
+        (Answer::Rules(list), Some(memory))
+    }
+
+    /// Reserves memory for a list of states, and returns its maximum size.
+    fn room_for_states(&self, most_bytes: u64) -> Option<(Reservation, u64)> {
+        let mut most_bytes = most_bytes.min(ANSWER_BYTES_MAX);
+        loop {
+            if let Ok(memory) = self.budget.reserve(most_bytes * LIST_MEMORY_FACTOR) {
+                return Some((memory, most_bytes));
+            }
+            if most_bytes <= STATES_BYTES_MIN {
+                return None;
+            }
+            most_bytes = (most_bytes / 2).max(STATES_BYTES_MIN);
+        }
+    }
+
     /// Whether this process is the one that the caller means.
     fn is(&self, process: Id) -> bool {
         self.engine.incarnation() == process
@@ -236,6 +281,7 @@ impl Answers for OwnAnswers {
                 Request::Running { process, .. }
                 | Request::Cancel { process, .. }
                 | Request::Usage { process }
+                | Request::Rules { process, .. }
                     if !self.is(process) =>
                 {
                     (Answer::Gone, None)
@@ -243,6 +289,9 @@ impl Answers for OwnAnswers {
                 Request::Running { tenant, most_bytes, .. } => self.running(tenant.as_deref(), most_bytes),
                 Request::Cancel { query, .. } => (self.end(query), None),
                 Request::Usage { .. } => (self.usage(), None),
+                Request::Rules { tenant, groups, without_alerts, most_bytes, .. } => {
+                    self.rules((&tenant, groups), without_alerts, most_bytes).await
+                }
                 Request::Unknown => (Answer::Unknown, None),
             }
         })

@@ -179,7 +179,7 @@ impl Server {
             stored_rules,
             carbon: carbon.clone(),
         });
-        let peers = calls.as_ref().map(|calls| calls.server(Arc::clone(&engine), &shares, &app.queries));
+        let peers = calls.as_ref().map(|calls| calls.server(Arc::clone(&engine), &shares, &app));
         listeners.iter().for_each(|listener| listener.open(&app, authority.as_ref(), peers.as_ref()));
         let bodies = app.writes.memory().clone();
         let governed = Governed { limit, pressure, metrics, pool: shares.pool.clone(), bodies, queries };

@@ -1,5 +1,6 @@
 //! Goal: of two servers with the same rules each group is evaluated by one, and by the other one after a
-//! kill, without a gap in recorded series and with the same start of alerts.
+//! kill, without a gap in recorded series and with the same start of alerts. With a secret each of them shows
+//! the states of all groups, and says which ones it does not know.
 //!
 //! Method: the real binary twice on a bucket, and a receiver in this test.
 
@@ -13,7 +14,7 @@ use serde_json::Value;
 
 use super::notifications::{Requests, accepting_webhook, header};
 use super::rules::{Received, receiver, soon};
-use crate::process::{Server, Setup, encode, s3_store};
+use crate::process::{Server, Setup, encode, request, s3_store};
 
 const GROUPS: usize = 8;
 const INTERVAL_MS: i64 = 5_000;
@@ -28,19 +29,13 @@ fn rules() -> String {
     format!("groups:\n{}", (0..GROUPS).map(group).collect::<String>())
 }
 
-fn start(store: &str, folder: &Path, name: &str, [alertmanager, webhook]: [&str; 2]) -> Server {
+fn start(store: &str, folder: &Path, name: &str, more: &[&str]) -> Server {
     let own = folder.join(name);
     std::fs::create_dir_all(&own).unwrap();
     let rules = folder.join("rules.yml").display().to_string();
     let arguments = [
         "--rules",
         &rules,
-        "--alertmanager-url",
-        alertmanager,
-        "--notify-webhook",
-        webhook,
-        "--notify-group-wait",
-        "1s",
         "--cluster-node-id",
         name,
         "--cluster-heartbeat-interval",
@@ -48,7 +43,7 @@ fn start(store: &str, folder: &Path, name: &str, [alertmanager, webhook]: [&str;
         "--cluster-dead-after",
         "10s",
     ];
-    Setup::new(store, &own).with(&arguments).start()
+    Setup::new(store, &own).with(&arguments).with(more).start()
 }
 
 /// The groups by name.
@@ -61,6 +56,19 @@ fn groups(server: &Server) -> BTreeMap<String, Value> {
 fn evaluators(server: &Server) -> Vec<String> {
     let evaluator = |group: &Value| group["evaluator"].as_str().unwrap_or("none").to_owned();
     groups(server).values().map(evaluator).collect()
+}
+
+/// Whether each of two servers evaluates some groups.
+fn is_divided(server: &Server) -> bool {
+    let evaluators = evaluators(server);
+    let has = |name: &str| evaluators.iter().any(|evaluator| evaluator == name);
+    has("one") && has("two") && !has("none")
+}
+
+fn warnings(server: &Server, path: &str) -> Vec<String> {
+    let answer = server.get_json(path);
+    let warnings = answer["warnings"].as_array().cloned().unwrap_or_default();
+    warnings.into_iter().map(|warning| warning.as_str().unwrap().to_owned()).collect()
 }
 
 /// The times of the samples of a series, in milliseconds.
@@ -86,21 +94,21 @@ fn the_other_server_takes_groups_over_without_a_gap() {
     std::fs::write(folder.path().join("rules.yml"), rules()).unwrap();
     let (address, received) = receiver();
     let (hook, told) = accepting_webhook();
-    let urls = [format!("http://{address}"), format!("http://{hook}")];
-    let urls = urls.each_ref().map(String::as_str);
-    let one = start(&store, folder.path(), "one", urls);
-    let two = start(&store, folder.path(), "two", urls);
-    let is_divided = |server: &Server| {
-        let evaluators = evaluators(server);
-        let has = |name: &str| evaluators.iter().any(|evaluator| evaluator == name);
-        has("one") && has("two") && !has("none")
-    };
+    let (alertmanager, webhook) = (format!("http://{address}"), format!("http://{hook}"));
+    let receivers = ["--alertmanager-url", &alertmanager, "--notify-webhook", &webhook];
+    let receivers = [&receivers[..], &["--notify-group-wait", "1s"]].concat();
+    let one = start(&store, folder.path(), "one", &receivers);
+    let two = start(&store, folder.path(), "two", &receivers);
     soon(&one, "the groups are divided", || (is_divided(&one) && is_divided(&two)).then_some(()));
     let of_one: Vec<usize> = (0..GROUPS).filter(|n| evaluators(&one)[*n] == "one").collect();
     soon(&one, "all alerts were sent", || {
         (0..GROUPS).all(|n| !starts(&received, &format!("X{n}")).is_empty()).then_some(())
     });
-    // A process shows states of its own groups only.
+    // Without a secret a process knows the states of its own groups only, and says so.
+    assert_eq!(warnings(&two, "/api/v1/rules").len(), 1);
+    assert!(
+        warnings(&two, "/api/v1/alerts")[0].contains("node one are not known: this process has no secret")
+    );
     for (n, evaluator) in evaluators(&two).iter().enumerate() {
         let alerts = groups(&two)[&format!("g{n}")]["rules"][1]["alerts"].as_array().unwrap().len();
         assert_eq!(alerts, usize::from(evaluator == "two"), "g{n}");
@@ -144,4 +152,77 @@ fn keys(told: &Requests, n: &usize) -> Vec<String> {
     let told = told.lock().unwrap();
     let of = told.iter().filter(|(_, body)| body["groupLabels"]["alertname"] == format!("X{n}"));
     of.map(|(head, _)| header(head, "idempotency-key")).collect()
+}
+
+/// The names of the alerts that a server shows in each of its answers about alerts.
+fn shown_alerts(server: &Server) -> [Vec<String>; 3] {
+    let name = |alert: &Value| alert["labels"]["alertname"].as_str().unwrap().to_owned();
+    let names = |alerts: &Value| {
+        let mut names: Vec<String> = alerts.as_array().unwrap().iter().map(name).collect();
+        names.sort();
+        names
+    };
+    let of_groups = groups(server).into_values().map(|group| group["rules"][1]["alerts"].clone());
+    let of_groups = of_groups.flat_map(|alerts| alerts.as_array().unwrap().clone()).collect();
+    let firing = server.get_json("/alertmanager/api/v2/alerts");
+    [names(&server.get_json("/api/v1/alerts")["data"]["alerts"]), names(&firing), names(&of_groups)]
+}
+
+/// The states of all rules that do not change from one evaluation to the next.
+fn rule_states(server: &Server) -> Vec<Value> {
+    let of_rule =
+        |rule: &Value| serde_json::json!([rule["health"], rule["state"], rule["alerts"][0]["activeAt"]]);
+    let of_group = |group: Value| group["rules"].as_array().unwrap().iter().map(of_rule).collect::<Vec<_>>();
+    groups(server).into_values().flat_map(of_group).collect()
+}
+
+#[test]
+fn each_server_shows_the_states_of_all_groups_and_says_which_it_does_not_know() {
+    let Some(store) = s3_store("rules-states") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("rules.yml"), rules()).unwrap();
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, "s".repeat(32)).unwrap();
+    let secret = ["--cluster-secret-file", secret.to_str().unwrap()];
+    let one = start(&store, folder.path(), "one", &secret);
+    let two = start(&store, folder.path(), "two", &secret);
+    let all: Vec<String> = (0..GROUPS).map(|n| format!("X{n}")).collect();
+    let is_complete = |server: &Server| {
+        let has_all = shown_alerts(server).iter().all(|names| *names == all);
+        has_all
+            && warnings(server, "/api/v1/rules").is_empty()
+            && warnings(server, "/api/v1/alerts").is_empty()
+    };
+    soon(&one, "the groups are divided", || (is_divided(&one) && is_divided(&two)).then_some(()));
+    for server in [&one, &two] {
+        soon(server, "each shows all alerts", || is_complete(server).then_some(()));
+    }
+    soon(&one, "both show the same", || (rule_states(&one) == rule_states(&two)).then_some(()));
+    // Groups are asked for one by one, too, and a tenant without rules sees none of another one's.
+    for n in 0..GROUPS {
+        let group = &one.get_json(&format!("/api/v1/rules?rule_group[]=g{n}"))["data"]["groups"][0];
+        assert_eq!(group["rules"][1]["state"], "firing", "{group}");
+        let path = format!("/api/v1/rules?rule_group[]=g{n}&exclude_alerts=true");
+        let answer = one.get_json(&path);
+        assert_eq!(answer["data"]["groups"][0]["rules"][1]["state"], "firing", "{answer}");
+        assert!(answer["warnings"].is_null(), "{answer}");
+    }
+    let tenant = [("x-scope-orgid", "other")];
+    let (status, body) = request(one.address, "GET", "/api/v1/alerts", &tenant, b"").unwrap();
+    assert_eq!((status, String::from_utf8_lossy(&body).contains("alertname")), (200, false));
+
+    one.kill();
+    let mut warned = 0;
+    soon(&two, "all groups are taken over", || {
+        let (warnings, answer) = (warnings(&two, "/api/v1/alerts"), shown_alerts(&two));
+        if warnings.iter().any(|warning| warning.contains("the node one are not known")) {
+            warned += 1;
+            // The alerts of own groups are still shown.
+            assert!(!answer[0].is_empty());
+        }
+        (warnings.is_empty() && is_complete(&two)).then_some(())
+    });
+    assert!(warned > 0, "nothing was said while nobody evaluated the groups");
+    assert!(evaluators(&two).iter().all(|evaluator| evaluator == "two"));
+    assert_eq!(two.terminate(), Some(0));
 }

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 
 use sandur_base::{BoxFuture, Id};
 use sandur_model::TenantId;
+use sandur_rules::{AskedStates, ListedStates, OtherRulers};
 use sandur_service::{
     EndedQuery, ListedQueries, NotEnded, OtherProcesses, ProcessName, RunningQuery, UsageShown,
 };
@@ -97,6 +98,18 @@ impl OtherProcesses for Neighbours {
 
     fn usage<'a>(&'a self, name: &'a ProcessName) -> BoxFuture<'a, Result<UsageShown, String>> {
         let said = self.said(name.process).map(|_| UsageShown { requests: 3, ..UsageShown::default() });
+        Box::pin(async move { said })
+    }
+}
+
+impl OtherRulers for Neighbours {
+    /// Evaluates no rules.
+    fn states<'a>(
+        &'a self,
+        name: &'a ProcessName,
+        _: AskedStates<'a>,
+    ) -> BoxFuture<'a, Result<ListedStates, String>> {
+        let said = self.said(name.process).map(|_| ListedStates::default());
         Box::pin(async move { said })
     }
 }
