@@ -131,8 +131,8 @@ const WARNINGS_MAX = 20;
 function Notices({ answer }: { answer: Rules }) {
   return (
     <>
-      {answer.warnings.slice(0, WARNINGS_MAX).map((text) => <p key={text} class="notice warning" role="alert">A file of rules is not in use: {oneLine(text, 1000)}</p>)}
-      {answer.warnings.length > WARNINGS_MAX && <p class="notice warning">and {count(answer.warnings.length - WARNINGS_MAX)} more files</p>}
+      {answer.warnings.slice(0, WARNINGS_MAX).map((text) => <p key={text} class="notice warning" role="alert">Warning of the server: {oneLine(text, 1000)}</p>)}
+      {answer.warnings.length > WARNINGS_MAX && <p class="notice warning">and {count(answer.warnings.length - WARNINGS_MAX)} more warnings</p>}
       {answer.leftOut > 0 && <p class="notice warning">{plural(answer.leftOut, "alert")} are not shown: the page holds the first 20,000.</p>}
       {answer.isCut && <p class="notice warning">Some groups are not shown: the page reads the first 10,000.</p>}
     </>

@@ -48,7 +48,7 @@ export interface Group {
 
 export interface Rules {
   groups: Group[];
-  /** Files that are not in use because of an error. */
+  /** Files that are not in use because of an error, and states that other processes did not send. */
   warnings: string[];
   /** Alerts that were answered and are not held. */
   leftOut: number;

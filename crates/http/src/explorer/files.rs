@@ -110,10 +110,10 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/main-GRPADXVV.css"),
     ),
     file(
-        "assets/main-IKRTDPYO.js",
+        "assets/main-T666KBRN.js",
         "text/javascript; charset=utf-8",
-        "W/\"076adedd1f789687\"",
-        include_bytes!("../../../../web/dist/assets/main-IKRTDPYO.js"),
+        "W/\"cdd7243a4aa3ee79\"",
+        include_bytes!("../../../../web/dist/assets/main-T666KBRN.js"),
     ),
     file(
         "assets/page-2HV2XVR4.js",
@@ -126,12 +126,6 @@ pub static FILES: [File; 28] = [
         "text/javascript; charset=utf-8",
         "W/\"ebd70942ee7f82c1\"",
         include_bytes!("../../../../web/dist/assets/page-AXTOIOO2.js"),
-    ),
-    file(
-        "assets/page-D6CS7SQG.js",
-        "text/javascript; charset=utf-8",
-        "W/\"fc7fb6e2f7829759\"",
-        include_bytes!("../../../../web/dist/assets/page-D6CS7SQG.js"),
     ),
     file(
         "assets/page-LLRSSJUT.js",
@@ -152,6 +146,12 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/page-XMIXWEOE.js"),
     ),
     file(
+        "assets/page-YXYB4GLI.js",
+        "text/javascript; charset=utf-8",
+        "W/\"512076a34f603873\"",
+        include_bytes!("../../../../web/dist/assets/page-YXYB4GLI.js"),
+    ),
+    file(
         "assets/theme-DMKARAT2.js",
         "text/javascript; charset=utf-8",
         "W/\"62bb35a386aa95f0\"",
@@ -166,7 +166,7 @@ pub static FILES: [File; 28] = [
     file(
         "index.html",
         "text/html; charset=utf-8",
-        "W/\"1f804b81324adcf4\"",
+        "W/\"2f4601a48bee32db\"",
         include_bytes!("../../../../web/dist/index.html"),
     ),
     file(
