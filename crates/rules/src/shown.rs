@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use sandur_memory::MemoryBudget;
 use sandur_model::{Labels, TenantId};
 
 use crate::alert::{Alert, State};
@@ -11,6 +12,9 @@ use crate::data::Instant;
 use crate::metrics::RuleMetrics;
 use crate::notify::{AlertmanagerShown, Notifier, ReceiverShown};
 use crate::spec::{GroupSpec, RuleSpec};
+
+/// The part of the memory of queries that states of other processes may use: an eighth.
+const MEMORY_PART: u64 = 8;
 
 /// A group after its last evaluation.
 #[derive(Clone, Debug)]
@@ -142,6 +146,7 @@ struct Shown {
     notifier: Option<Notifier>,
     /// Of all rulers.
     counts: Counts,
+    memory_for_others: Option<MemoryBudget>,
 }
 
 /// The rules of one ruler.
@@ -231,6 +236,14 @@ impl RulesShown {
         let part = Part { tenant, groups, elsewhere, files, counts: Counts::default() };
         shown.parts.insert(number, part);
         ShownPart { all: self.clone(), number, metrics }
+    }
+
+    /// The memory of states that other processes send, for all requests together: a part of that of queries,
+    /// which requests about rules must not use up.
+    pub fn memory_for_others(&self, of_queries: &MemoryBudget) -> MemoryBudget {
+        let part =
+            || of_queries.child("states of rules of other processes", of_queries.limit() / MEMORY_PART);
+        self.lock().memory_for_others.get_or_insert_with(part).clone()
     }
 
     /// The Alertmanagers.

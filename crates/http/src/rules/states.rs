@@ -68,8 +68,8 @@ async fn rules(
     let filter = Filter::of(&call, &queries).await?;
     let tenant = &call.caller.tenant;
     let Page { groups, next } = filter.page(shown.groups(tenant))?;
-    let without_alerts = filter.without_alerts;
-    let asking = AskingRulers { rulers: &*others.0, budget: queries.memory(), tenant, without_alerts };
+    let (without_alerts, budget) = (filter.without_alerts, &shown.memory_for_others(queries.memory()));
+    let asking = AskingRulers { rulers: &*others.0, budget, tenant, without_alerts };
     let mut states = asking.complete(groups).await;
     let error = |file: sandur_rules::FileShown| Some(format!("{}: {}", file.path, file.error?));
     let broken = shown.files(tenant).into_iter().chain(stored.shown(tenant)).filter_map(error);
@@ -96,6 +96,7 @@ pub async fn alerting_groups(
 ) -> StatesEverywhere {
     let mut groups = shown.groups(tenant);
     groups.retain(|group| group.spec.rules.iter().any(RuleSpec::is_alerting));
-    let asking = AskingRulers { rulers, budget: queries.memory(), tenant, without_alerts: false };
+    let budget = &shown.memory_for_others(queries.memory());
+    let asking = AskingRulers { rulers, budget, tenant, without_alerts: false };
     asking.complete(groups).await
 }

@@ -211,6 +211,16 @@ fn each_server_shows_the_states_of_all_groups_and_says_which_it_does_not_know() 
     let (status, body) = request(one.address, "GET", "/api/v1/alerts", &tenant, b"").unwrap();
     assert_eq!((status, String::from_utf8_lossy(&body).contains("alertname")), (200, false));
 
+    // A process that hangs delays the answer for a moment, and is named.
+    one.signal("STOP");
+    let began = Instant::now();
+    let late = warnings(&two, "/api/v1/alerts");
+    println!("with a process that hangs after {:?}: {late:?}", began.elapsed());
+    assert!(late.len() == 1 && late[0].contains("node one are not known"), "{late:?}");
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    one.signal("CONT");
+    soon(&two, "it answers again", || is_complete(&two).then_some(()));
+
     one.kill();
     let mut warned = 0;
     soon(&two, "all groups are taken over", || {
@@ -223,6 +233,7 @@ fn each_server_shows_the_states_of_all_groups_and_says_which_it_does_not_know() 
         (warnings.is_empty() && is_complete(&two)).then_some(())
     });
     assert!(warned > 0, "nothing was said while nobody evaluated the groups");
-    assert!(evaluators(&two).iter().all(|evaluator| evaluator == "two"));
+    // The name of the evaluator follows a moment after the take-over.
+    soon(&two, "its groups", || evaluators(&two).iter().all(|evaluator| evaluator == "two").then_some(()));
     assert_eq!(two.terminate(), Some(0));
 }
