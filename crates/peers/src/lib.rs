@@ -2,9 +2,9 @@
 //!
 //! **What it is.** A server ([`PeerServer`]) and a client ([`PeerCaller`]) for a few calls ([`Request`],
 //! [`Answer`]): the newest frames of a process's WAL, pieces of blocks from a process's cache, the queries
-//! that run in a process and the end of one, its requests to the store, and the states of the rules that it
-//! evaluates. Frames and pieces are also in the bucket, so a call for them that fails costs time and requests,
-//! never data.
+//! that run in a process and the end of one, its requests to the store, and the states of the rules that
+//! it evaluates. Frames and pieces are also in the bucket, so a call for them that fails costs time and
+//! requests, never data.
 //!
 //! **What it is not.** It does not know engines, catalogs or queries: who answers implements [`Answers`].
 //! It does not know which processes exist: the caller names an address. It repeats nothing and waits for

@@ -6,8 +6,8 @@
 //! **Invariant.** Each part counts as many bytes as it takes in a message, and as many as a reader needs to
 //! keep it ([`PeerRulesPart::bytes`]). A list never has parts of more bytes than its caller allows: a writer
 //! refuses those that do not fit, and a reader refuses a list that has more. That bounds the number of groups
-//! (512 bytes each), rules (256), alerts (384), and labels and annotations (64). What is read of a part before
-//! it is counted has at most 1,024 labels and as many annotations.
+//! (512 bytes each), rules (256), alerts (384), and labels and annotations (64). What is read of a part
+//! before it is counted has at most 1,024 labels and as many annotations.
 
 use bytes::Bytes;
 use sandur_protobuf::{Reader, Wire, Writer as _};

@@ -1,3 +1,5 @@
+//! Lists of states come back unchanged, within their bounds; hostile ones are refused.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -136,8 +138,8 @@ proptest! {
             late_us: numbers[3],
         };
         let error = times[1].is_some().then_some(texts[2].as_str());
-        let rule =
-            PeerRule { last_ns: times[1], took_us: numbers[4], error, alerts: numbers[5], ..PeerRule::default() };
+        let (last_ns, took_us, alerts) = (times[1], numbers[4], numbers[5]);
+        let rule = PeerRule { last_ns, took_us, error, alerts, ..PeerRule::default() };
         let value = f64::from_bits(bits);
         let value = if value.is_nan() { f64::INFINITY } else { value };
         let times = PeerAlertTimes {

@@ -1,8 +1,8 @@
 //! The states of a tenant's groups in all processes of a store.
 //!
-//! The process that is asked knows which node evaluates each group. It asks these nodes for the states of the
-//! groups that it does not evaluate itself ([`OtherRulers`]), all at the same time. If it evaluates all groups
-//! itself, it asks nobody.
+//! The process that is asked knows which node evaluates each group. It asks these nodes for the states of
+//! the groups that it does not evaluate itself ([`OtherRulers`]), all at the same time. If it evaluates all
+//! groups itself, it asks nobody.
 //!
 //! **Bounds.** At most [`PROCESSES_MAX`] processes are asked. The memory of their answers is reserved first
 //! ([`SMALL`]). Processes that had no room for all alerts are asked once more for a larger answer
@@ -35,12 +35,11 @@ pub const ANSWER_BYTES_MAX: u64 = 32 << 20;
 /// The other processes of the store, and calls for the states of the rules that they evaluate.
 pub trait OtherRulers: OtherProcesses {
     /// The states of the groups that a process evaluates. The error says why there is no answer.
-    fn states<'a>(
-        &'a self,
-        process: &'a ProcessName,
-        asked: AskedStates<'a>,
-    ) -> BoxFuture<'a, Result<ListedStates, String>>;
+    fn states<'a>(&'a self, process: &'a ProcessName, asked: AskedStates<'a>) -> AnsweredStates<'a>;
 }
+
+/// The answer of a process, or why there is none.
+pub type AnsweredStates<'a> = BoxFuture<'a, Result<ListedStates, String>>;
 
 /// What a process is asked for.
 #[derive(Clone, Copy, Debug)]

@@ -1,3 +1,7 @@
+//! The states of groups of all processes are complete, or the answer says what is missing.
+//!
+//! Method: other processes that answer as the test says.
+
 use std::sync::Mutex;
 
 use futures_util::FutureExt as _;
@@ -73,11 +77,7 @@ impl OtherProcesses for Others {
 }
 
 impl OtherRulers for Others {
-    fn states<'a>(
-        &'a self,
-        process: &'a ProcessName,
-        asked: AskedStates<'a>,
-    ) -> BoxFuture<'a, Result<ListedStates, String>> {
+    fn states<'a>(&'a self, process: &'a ProcessName, asked: AskedStates<'a>) -> AnsweredStates<'a> {
         let (_, said) = self.said.iter().find(|(name, _)| name == process).unwrap();
         self.calls.lock().unwrap().push((process.node.clone(), asked.groups.len(), asked.most_bytes));
         Box::pin(async move { said(asked.most_bytes) })

@@ -64,7 +64,8 @@ mod writers;
 pub use catch_up::CATCH_UP_MAX;
 pub use error::EvaluationError;
 pub use everywhere::{
-    ANSWER_BYTES_MAX, AskedStates, AskingRulers, GroupStates, ListedStates, OtherRulers, StatesEverywhere,
+    ANSWER_BYTES_MAX, AnsweredStates, AskedStates, AskingRulers, GroupStates, ListedStates, OtherRulers,
+    StatesEverywhere,
 };
 pub use external::External;
 pub use group::{EVALUATIONS_MAX, Group, Parts};

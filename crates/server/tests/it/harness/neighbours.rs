@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use sandur_base::{BoxFuture, Id};
 use sandur_model::TenantId;
-use sandur_rules::{AskedStates, ListedStates, OtherRulers};
+use sandur_rules::{AnsweredStates, AskedStates, ListedStates, OtherRulers};
 use sandur_service::{
     EndedQuery, ListedQueries, NotEnded, OtherProcesses, ProcessName, RunningQuery, UsageShown,
 };
@@ -104,11 +104,7 @@ impl OtherProcesses for Neighbours {
 
 impl OtherRulers for Neighbours {
     /// Evaluates no rules.
-    fn states<'a>(
-        &'a self,
-        name: &'a ProcessName,
-        _: AskedStates<'a>,
-    ) -> BoxFuture<'a, Result<ListedStates, String>> {
+    fn states<'a>(&'a self, name: &'a ProcessName, _: AskedStates<'a>) -> AnsweredStates<'a> {
         let said = self.said(name.process).map(|_| ListedStates::default());
         Box::pin(async move { said })
     }
