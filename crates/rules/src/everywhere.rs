@@ -249,12 +249,11 @@ impl AskingRulers<'_> {
             ));
         }
         let alerts_left_out = if self.without_alerts { 0 } else { list.alerts_left_out };
-        if left_out > 0 || alerts_left_out > 0 {
-            let (number, alerts) = (counted(left_out, "group"), counted(alerts_left_out, "alert"));
-            warnings.push(format!(
-                "states of {number} and {alerts} of the node {node} are left out: they do not fit into its \
-                 answer"
-            ));
+        let left_out = [(left_out, "group"), (alerts_left_out, "alert")].into_iter().filter(|(n, _)| *n > 0);
+        let left_out: Vec<String> = left_out.map(|(number, noun)| counted(number, noun)).collect();
+        if !left_out.is_empty() {
+            let left_out = left_out.join(" and ");
+            warnings.push(format!("{left_out} of the node {node} left out: there was no room in its answer"));
         }
     }
 }
