@@ -53,9 +53,9 @@ pub enum Error {
         /// The closest known name.
         nearest: Option<String>,
     },
-    /// A file has several errors, in the order of their lines.
-    #[error("{}", lines(.0))]
-    Several(Vec<Error>),
+    /// A file has several errors: their messages, in the order of their lines.
+    #[error("{}", .0.join("\n"))]
+    Several(Vec<String>),
     /// The value is invalid.
     #[error("{place}: {name}: {reason}")]
     Value {
@@ -77,10 +77,6 @@ impl Error {
 
 /// The place of errors in flags.
 pub const COMMAND_LINE: &str = "command line";
-
-fn lines(errors: &[Error]) -> String {
-    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-}
 
 fn hint(nearest: &Option<String>) -> String {
     match nearest {

@@ -121,7 +121,7 @@ impl<'a> File<'a> {
         match errors.len() {
             0 => Ok(()),
             1 => Err(errors.remove(0)),
-            _ => Err(Error::Several(errors)),
+            _ => Err(Error::Several(errors.iter().map(ToString::to_string).collect())),
         }
     }
 
@@ -163,8 +163,8 @@ impl<'a> File<'a> {
         Error::Value { place: self.place(pair.offset), name: pair.key.clone(), reason }
     }
 
-    /// The limits of `[tenants.NAME]`: the common limits, overridden by those in the table. `None` if its name
-    /// is wrong, or it is no table.
+    /// The limits of `[tenants.NAME]`: the common limits, overridden by those in the table. `None` if its
+    /// name is wrong, or it is no table.
     fn tenant(
         &self,
         group: &str,

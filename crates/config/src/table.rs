@@ -97,7 +97,8 @@ pub static OPTIONS: &[OptionSpec] = &[
         "rules",
         "Files and folders of recording and alerting rules that this process evaluates, in the format of \
          Prometheus and Loki; `logql:PATH` for rules in LogQL. They are read again when they change; a file \
-         with an error keeps what held before. Give all processes of a bucket the same files under the same paths (docs/rules.md).",
+         with an error keeps what held before. Give all processes of a bucket the same files under \
+         the same paths (docs/rules.md).",
         |s| Slot::List(&mut s.rules),
     ),
     option(

@@ -31,7 +31,8 @@ pub static TARGETS: Route = Route {
     ],
     answers: "200, `{\"activeTargets\":[..],\"droppedTargets\":[..],\"droppedTargetCounts\":{..},\
               \"discoveries\":[..]}` as `data`. `discoveries` has the state of each name in the DNS, each \
-              entry of Kubernetes, and the files of each job: its last error, its last success and its number of targets.",
+              entry of Kubernetes, and the files of each job: its last error, its last success and \
+              its number of targets.",
     handler: |request, app| targets.call(request, app),
     ..Route::of(Group::Metrics)
 };

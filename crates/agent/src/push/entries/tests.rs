@@ -243,7 +243,7 @@ fn the_levels_of_dotnet_begin_entries() {
     let entries = [
         "info: Microsoft.Hosting.Lifetime[14]\n      Now listening on: http://localhost:5000",
         "fail: Microsoft.AspNetCore.Server.Kestrel[13]\n      Connection id \"0HN\"\n      \
-         System.InvalidOperationException: boom\n         at Program.<Main>$(String[] args) in /app/P.cs:line 3",
+         System.InvalidOperationException: boom\n         at Program.<Main>$(String[] args) in /P.cs:line 3",
         "crit: App[0]\n      gone",
         "dbug: App[0]\n      x",
     ];
