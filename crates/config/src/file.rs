@@ -347,7 +347,8 @@ mod tests {
 
     #[test]
     fn all_mistakes_of_a_file_are_reported_in_the_order_of_their_lines() {
-        let text = "a = 1\nmemory_limit = 'lots'\n[tenants.'a/b']\n[tenants.x]\nlimits.metrics.max_label_names_per_series = 1\n\
+        let text = "a = 1\nmemory_limit = 'lots'\n[tenants.'a/b']\n[tenants.x]\n\
+                    limits.metrics.max_label_names_per_series = 1\n\
                     max_line_size = 'x'\n[flush]\nmax_age = 1979-05-27";
         let message = read(text).unwrap_err();
         let places: Vec<&str> = message.lines().filter_map(|line| line.split(": ").next()).collect();

@@ -15,7 +15,8 @@ const LEVELS: &str = "
 The server adds the label `detected_level` to each entry (`limits.discover_log_levels`). It is found as in \
     Loki; the first of these decides:
 
-* A label of the stream, or structured metadata, with the name `level`, `severity`, `lvl` or another known one.
+* A label of the stream, or structured metadata, with the name `level`, `severity`, `lvl` or another \
+    known one.
 * The severity of OpenTelemetry.
 * The field `level`, `severity`, `lvl` or another known one of a line in JSON or logfmt.
 * The first word of the entry that stands alone: `trace`, `debug`, `info`, `warn`, `warning`, `err`, \

@@ -257,7 +257,7 @@ fn a_panic_while_serving_http_is_one_entry() {
          net/http.(*conn).serve.func1()\n\t/usr/lib/go/src/net/http/server.go:1947 +0xbe\n\
          panic({0x6a2f80?, 0x7b5d10?})\n\t/usr/lib/go/src/runtime/panic.go:787 +0x132\n\
          main.handler({0x7b8b28, 0xc0001220e0}, 0xc000146000)\n\t/app/main.go:12 +0x2c\n\
-         created by net/http.(*Server).Serve in goroutine 1\n\t/usr/lib/go/src/net/http/server.go:3454 +0x485",
+         created by net/http.(*Server).Serve in goroutine 1\n\t/usr/net/http/server.go:9 +0x485",
         "2026/01/14 06:01:44 next",
     ];
     assert_eq!(cut(&(entries.join("\n") + "\n")), entries);
