@@ -22,8 +22,8 @@ The server adds the label `detected_level` to each entry (`limits.discover_log_l
 * The first word of the entry that stands alone: `trace`, `debug`, `info`, `warn`, `warning`, `err`, \
     `error`, `critical`, `fatal`, in capitals or not.
 
-If there is none, these forms are known, which Loki does not know: a number as `level` in JSON, from pino and \
-    bunyan (`10` trace, `20` debug, `30` info, `40` warn, `50` error, `60` fatal); Serilog's `[INF]` and \
+If there is none, these forms are known, which Loki does not know: a number as `level` in JSON, from pino \
+    and bunyan (`10` trace, `20` debug, `30` info, `40` warn, `50` error, `60` fatal); Serilog's `[INF]` and \
     `[12:00:01 WRN]` (`VRB`, `DBG`, `INF`, `WRN`, `FTL`); `fail:`, `crit:`, `dbug:` and `trce:` at the \
     start, from .NET's console; `SEVERE:` and `FINE:` of java.util.logging; `PANIC:`. All other entries have \
     the level `unknown`.
