@@ -24,8 +24,10 @@ use crate::push_body::SampledSeries;
 const GROUP_RULES: u64 = 100;
 /// The interval of groups and of samples, in seconds.
 const INTERVAL_S: u64 = 60;
-/// Jobs of the series of a rule, which are the series of its result.
-const JOBS: u64 = 5;
+/// Jobs of a metric, of which each has a rule of its own.
+const JOBS: u64 = 10;
+/// Zones of the series of a rule, which are the series of its result.
+const ZONES: u64 = 5;
 
 /// The options of the measurement.
 #[derive(Clone, Debug)]
@@ -53,11 +55,12 @@ pub fn rule_file(rules: u64) -> String {
         if rule % GROUP_RULES == 0 {
             let _ = writeln!(text, "- name: g{}\n  interval: {INTERVAL_S}s\n  rules:", rule / GROUP_RULES);
         }
-        let rate = format!("sum by (job) (rate(rule_requests_total{{shard=\"{rule}\"}}[5m]))");
+        let (metric, job) = (rule / JOBS, rule % JOBS);
+        let rate = format!("sum by (zone) (rate(metric_{metric:05}{{job=\"job-{job}\"}}[5m]))");
         let _ = match rule % 2 {
             0 => writeln!(
                 text,
-                "  - {{record: 'shard:requests:rate5m', expr: '{rate}', labels: {{shard: '{rule}'}}}}"
+                "  - {{record: 'job:rate5m', expr: '{rate}', labels: {{of: 'metric_{metric:05}', job: 'job-{job}'}}}}"
             ),
             _ => writeln!(text, "  - {{alert: Many{rule}, expr: '{rate} > 1e9', for: 5m}}"),
         };
@@ -139,7 +142,7 @@ pub async fn rules(env: &Env, plan: &Rules, report: impl Fn(&str)) -> Result<Rul
         evaluated: grown(&[
             "sandur_rules_evaluations_total",
             "prometheus_rule_evaluations_total",
-            "vmalert_recording_rules_last_evaluation_samples",
+            "vmalert_execution_total",
         ]),
         lateness: after.quantile_since(&before, "sandur_rules_group_lateness_seconds", 0.99),
     })
@@ -164,12 +167,16 @@ async fn arrive(env: &Env, plan: &Rules, begun: Duration, (from_s, until): (u64,
     Ok(late)
 }
 
+/// The series of a rule are neighbours: those of a job of a metric.
 fn series(plan: &Rules, number: u64, (now_ms, minute): (i64, u64)) -> SampledSeries {
+    let of_rule = (plan.series / plan.rules).max(1);
+    let (rule, instance) = (number / of_rule, number % of_rule);
+    let job = format!("job-{}", rule % JOBS);
     let labels = [
-        ("__name__", "rule_requests_total".to_owned()),
-        ("instance", format!("instance-{number:07}")),
-        ("job", format!("job-{}", number / plan.rules % JOBS)),
-        ("shard", (number % plan.rules).to_string()),
+        ("__name__", format!("metric_{:05}", rule / JOBS)),
+        ("instance", format!("{job}-{instance:05}")),
+        ("job", job),
+        ("zone", format!("zone-{}", instance % ZONES)),
     ];
     SampledSeries { labels: labels.to_vec(), samples: vec![(now_ms, (minute * (number % 97)) as f64)] }
 }

@@ -18,6 +18,8 @@ use super::{IndexError, IndexReader, WantedLabels, cost_of, plain_of, stored_of}
 const FEW_PAGES: usize = 2;
 /// The most series up to which the runs of a list are matched one by one.
 const FOLLOWED_MAX: u64 = 1 << 20;
+/// A set is made of a list whose runs have this many series or more on average.
+const LONG_RUNS: u64 = 8;
 /// Number of ordinals that are collected before they are added to a set together.
 const GATHERED: usize = 1 << 14;
 /// Number of pages of lists that are read together.
@@ -221,7 +223,9 @@ impl IndexReader {
             let page = &index.labels()[label].list_pages()[page];
             let lists = index.lists(page, &part.open(&stored[0])?)?;
             let _ = sandur_memory::job::spend(lists.counts()[at] as usize);
-            if selected.len() > FOLLOWED_MAX.min(u64::from(lists.counts()[at]) * 2) {
+            let count = u64::from(lists.counts()[at]);
+            let has_long_runs = count >= LONG_RUNS * lists.runs_max(at);
+            if has_long_runs || selected.len() > FOLLOWED_MAX.min(count * 2) {
                 let mut some = RoaringBitmap::new();
                 lists.add(at, index.series(), &mut some)?;
                 return Ok(selected & some);

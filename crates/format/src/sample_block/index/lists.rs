@@ -160,6 +160,13 @@ impl ListPage {
         &self.counts
     }
 
+    /// Returns an upper bound of the number of runs of a list.
+    pub fn runs_max(&self, at: usize) -> u64 {
+        let start = if at == 0 { 0 } else { self.ends[at - 1] };
+        // A run takes a byte or more, and the first one of a list of one series takes none.
+        u64::from(self.ends[at] - start).max(1)
+    }
+
     /// Adds the series of a list to a set, for a block with `series` series.
     pub fn add(&self, at: usize, series: u32, to: &mut RoaringBitmap) -> Result<(), Error> {
         let mut own = RoaringBitmap::new();
