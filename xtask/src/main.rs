@@ -8,6 +8,7 @@ mod chaos;
 mod circles;
 mod cluster_demo;
 mod commit_titles;
+mod compliance;
 mod dashboards;
 mod differential;
 mod doc_paths;
@@ -73,6 +74,12 @@ const COMMANDS: &[Command] = &[
         arguments: "loki|prometheus|graphite|rules [--seed N] ...",
         about: "compare our answers and rules with those of a real Loki, Prometheus or graphite-web",
         run: differential::run_differential,
+    },
+    Command {
+        name: "compliance",
+        arguments: "PATH",
+        about: "run the alert generator compliance suite of a checkout of prometheus/compliance (40 minutes)",
+        run: compliance::run,
     },
     Command {
         name: "record",
