@@ -1,7 +1,7 @@
 //! `cargo xtask compliance PATH`: runs the alert generator compliance suite of Prometheus against our server.
 //!
-//! PATH is a checkout of github.com/prometheus/compliance. The suite writes samples to the server, receives its
-//! alerts, and asks for its rules and alerts. It takes about 40 minutes, in which it mostly waits.
+//! PATH is a checkout of github.com/prometheus/compliance. The suite writes samples to the server, receives
+//! its alerts, and asks for its rules and alerts. It takes about 40 minutes, in which it mostly waits.
 
 use std::fs;
 use std::net::TcpListener;

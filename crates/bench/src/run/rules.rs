@@ -60,7 +60,7 @@ pub fn rule_file(rules: u64) -> String {
         let _ = match rule % 2 {
             0 => writeln!(
                 text,
-                "  - {{record: 'job:rate5m', expr: '{rate}', labels: {{of: 'metric_{metric:05}', job: 'job-{job}'}}}}"
+                "  - {{record: 'job:rate5m', expr: '{rate}', labels: {{of: 'm{metric}', job: 'job-{job}'}}}}"
             ),
             _ => writeln!(text, "  - {{alert: Many{rule}, expr: '{rate} > 1e9', for: 5m}}"),
         };
