@@ -15,7 +15,7 @@ use crate::route::{Access, Group, Handler, POST, Route};
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
-    paths: &["/otlp/v1/logs"],
+    paths: &["/otlp/v1/logs", "/v1/logs"],
     scope: Access::Write,
     does: "Stores log records; answers when they are durable and can be queried. The body is an \
            `ExportLogsServiceRequest` in protobuf or JSON, plain or compressed.",

@@ -12,7 +12,7 @@ use crate::route::{Access, Group, Handler, POST, Route};
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
-    paths: &["/otlp/v1/metrics", "/api/v1/otlp/v1/metrics"],
+    paths: &["/otlp/v1/metrics", "/api/v1/otlp/v1/metrics", "/v1/metrics"],
     scope: Access::Write,
     does: "Stores metrics; answers when they are durable and can be queried. The body is an \
            `ExportMetricsServiceRequest` in protobuf or JSON, plain or compressed. Names and labels follow \

@@ -420,6 +420,8 @@ POST /tags/tagSeries write
 POST /tags/tagSeries/ write
 POST /tags/{tag} read
 POST /tags/{tag}/ read
+POST /v1/logs write
+POST /v1/metrics write
 PUT /api/v1/admin/tsdb/clean_tombstones admin
 PUT /api/v1/admin/tsdb/delete_series delete
 PUT /api/v1/admin/tsdb/snapshot admin
