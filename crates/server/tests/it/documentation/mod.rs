@@ -46,6 +46,11 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
     ("docs/clients.md", "# fluent-bit.yaml", "Fluent Bit's; checked against the manual of Fluent Bit 4.2"),
     ("docs/clients.md", "# promtail.yaml", "Promtail's; checked against its reference"),
     (
+        "docs/clients.md",
+        "OTEL_SERVICE_NAME=shop",
+        "variables of OpenTelemetry's specification; tried in Python",
+    ),
+    (
         "docs/production.md",
         "remote_write:",
         "Prometheus's; `packaging` reads it, and promtool where it is built",
