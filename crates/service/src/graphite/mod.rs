@@ -95,15 +95,9 @@ impl<'a> GraphiteQuery<'a> {
         let at = at.map_or_else(|| self.queries.env().now_ns().div_euclid(SECOND_NS), |(_, until)| until);
         let done = async {
             self.check_blocked()?;
-            let target = &self.request.text;
+            let (context, target) = (&self.context, &self.request.text);
             let values = over_series(self.queries, self.request.times, async |series| {
-                let mut retries = self.context.memory_retries();
-                loop {
-                    let done = last_values(series, &self.context, target, (window, at)).await;
-                    if !retries.repeat_after(&done).await {
-                        return done;
-                    }
-                }
+                with_retries(context, || last_values(series, context, target, (window, at))).await
             });
             let values = values.await?;
             let bytes = values.iter().map(LastValue::bytes).sum();
@@ -158,9 +152,17 @@ pub async fn rendered(
     context: &QueryContext,
     request: &RenderRequest,
 ) -> Result<Rendered, Error> {
+    with_retries(context, || render(series, context, request)).await
+}
+
+/// Evaluates, and again as long as other queries hold the memory that this one needs.
+async fn with_retries<T, F: Future<Output = Result<T, Error>>>(
+    context: &QueryContext,
+    evaluate: impl Fn() -> F,
+) -> Result<T, Error> {
     let mut retries = context.memory_retries();
     loop {
-        let done = render(series, context, request).await;
+        let done = evaluate().await;
         if !retries.repeat_after(&done).await {
             return done;
         }
