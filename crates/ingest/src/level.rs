@@ -129,14 +129,6 @@ fn short_level(line: &[u8]) -> Level {
         (b"FINE:", Level::Debug),
         (b"PANIC:", Level::Fatal),
     ];
-    const SHORT: [(&[u8], Level); 6] = [
-        (b"VRB", Level::Trace),
-        (b"TRC", Level::Trace),
-        (b"DBG", Level::Debug),
-        (b"INF", Level::Info),
-        (b"WRN", Level::Warn),
-        (b"FTL", Level::Fatal),
-    ];
     // The level of java.util.logging is at the start of the second line of its records.
     let second = || memchr::memchr(b'\n', line).map_or(&b""[..], |at| &line[at + 1..]);
     for text in [line, second()] {
@@ -148,7 +140,12 @@ fn short_level(line: &[u8]) -> Level {
     let short = |end: usize| {
         let word = begin.get(end.checked_sub(3)?..end)?;
         let is_alone = matches!(begin.get(end.checked_sub(4)?), Some(b'[' | b' '));
-        SHORT.iter().find(|(name, _)| is_alone && *name == word).map(|(_, level)| *level)
+        match word {
+            _ if !is_alone || !word.iter().all(u8::is_ascii_uppercase) => None,
+            b"VRB" => Some(Level::Trace),
+            b"FTL" => Some(Level::Fatal),
+            _ => level_named(word),
+        }
     };
     memchr::memchr(b']', begin).and_then(short).unwrap_or(Level::Unknown)
 }
