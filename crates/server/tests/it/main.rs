@@ -62,6 +62,7 @@ mod running_everywhere;
 mod scrape;
 mod self_rules;
 mod series_differences;
+mod silences_api;
 mod slow_queries;
 mod tail_load;
 mod two_signals;
