@@ -173,8 +173,8 @@ impl Assembler {
         if line.len() > LINE_BYTES_MAX {
             return self.skip(line.len() as u64);
         }
-        let mark = if self.partial_at == 0 { BYTE_ORDER_MARK } else { b"" };
-        let text = line.strip_prefix(mark).unwrap_or(line);
+        let is_first = self.partial_at == 0;
+        let text = if is_first { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) } else { line };
         let text = text.strip_suffix(b"\r").unwrap_or(text);
         if text.is_empty() {
             self.joiner.iter_mut().for_each(Joiner::blank);

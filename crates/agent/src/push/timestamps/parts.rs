@@ -73,11 +73,13 @@ fn fraction(text: &[u8], at: usize) -> (i32, usize) {
     if !matches!(text.get(at), Some(b'.' | b',')) {
         return (0, at);
     }
-    let digits = text[at + 1..].iter().take_while(|b| b.is_ascii_digit()).count();
-    let read = &text[at + 1..at + 1 + digits.min(9)];
-    let number = read.iter().fold(0, |number, digit| number * 10 + i32::from(digit - b'0'));
-    let nanos = number * 10i32.pow(9 - read.len() as u32);
-    (nanos, at + if digits > 0 { 1 + digits } else { 0 })
+    let (mut nanos, mut unit, mut end) = (0, 100_000_000, at + 1);
+    while let Some(digit) = text.get(end).filter(|b| b.is_ascii_digit()) {
+        nanos += i32::from(digit - b'0') * unit;
+        unit /= 10;
+        end += 1;
+    }
+    (nanos, if end > at + 1 { end } else { at })
 }
 
 /// A leap second is mapped to the second before it.
