@@ -4,17 +4,15 @@
 //! A resume point advances when a batch is settled: its lines are stored, or refused and kept. A batch
 //! whose outcome is unknown ends the push; the next push continues from it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesOrdered;
-use sandur_base::BoxFuture;
 use sandur_cli::client::Refusal;
 use sandur_model::Labels;
+use sandur_runtime::Task;
 use sandur_terminal::Failed;
 
 use super::assembler::Assembler;
@@ -39,10 +37,11 @@ pub struct Origin {
     pub file: Option<Seen>,
 }
 
-struct Settled {
+/// A batch in flight. Its task sends it also while the next lines are read.
+struct Pending {
     origin: Origin,
     batch: Arc<Batch>,
-    outcome: Result<Vec<Left>, Refusal>,
+    task: Task<Result<Vec<Left>, Refusal>>,
 }
 
 /// Ships inputs and counts the results.
@@ -56,14 +55,14 @@ pub struct Shipper {
     /// Reports progress and results.
     pub report: Report,
     began: Duration,
-    pending: FuturesOrdered<BoxFuture<'static, Settled>>,
+    pending: VecDeque<Pending>,
 }
 
 impl Shipper {
     /// Ships through `sender`.
     pub fn new(sender: Sender, positions: Positions, reading: Reading) -> Self {
         let began = sender.env().monotonic();
-        let (labels, pending) = (BTreeMap::new(), FuturesOrdered::new());
+        let (labels, pending) = (BTreeMap::new(), VecDeque::new());
         Self {
             sender,
             positions,
@@ -135,11 +134,10 @@ impl Shipper {
         if let Some(seen) = &origin.file {
             self.positions.plan(seen, &batch)?;
         }
-        let (sender, origin, batch) = (self.sender.clone(), origin.clone(), Arc::new(batch));
-        self.pending.push_back(Box::pin(async move {
-            let outcome = sender.settle(&*batch).await;
-            Settled { origin, batch, outcome }
-        }));
+        let (sender, batch) = (self.sender.clone(), Arc::new(batch));
+        let sent = Arc::clone(&batch);
+        let task = self.sender.env().spawn("push", async move { sender.settle(&*sent).await });
+        self.pending.push_back(Pending { origin: origin.clone(), batch, task });
         Ok(())
     }
 
@@ -150,7 +148,13 @@ impl Shipper {
 
     /// Waits for the oldest batch.
     pub async fn settle(&mut self) -> Result<(), Failed> {
-        let Some(Settled { origin, batch, outcome }) = self.pending.next().await else { return Ok(()) };
+        let Some(first) = self.pending.front_mut() else { return Ok(()) };
+        // If this future is cancelled here, the batch stays the first one.
+        let outcome = first.task.ended().await;
+        let Some(Pending { origin, batch, .. }) = self.pending.pop_front() else { return Ok(()) };
+        let outcome = outcome.map_err(|error| {
+            Failed::new(format!("{}: not stored from byte {}: {error}", origin.name, batch.start))
+        })?;
         let left = outcome.map_err(|refusal| {
             let (name, at) = (&origin.name, batch.start);
             let so_far = format!("{} lines of all inputs were acknowledged before", self.report.score().0);
