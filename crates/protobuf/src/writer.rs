@@ -33,6 +33,13 @@ fn coded(mut value: u64) -> ([u8; 10], usize) {
     (bytes, length)
 }
 
+/// The number of bytes of an integer.
+#[inline]
+pub fn varint_bytes(value: u64) -> usize {
+    // One byte for each seven bits.
+    (value | 1).ilog2() as usize / 7 + 1
+}
+
 /// A buffer that fields are appended to.
 ///
 /// [`Writer::put`] may append nothing, when memory is short. What was written is then of no use, and the
