@@ -27,22 +27,60 @@ pub fn entry<'a>(
     let timestamp_bytes = 2 + varint_bytes(seconds) + varint_bytes(nanos);
     let pair_bytes = |(name, value): (&str, &str)| field_bytes(name.len()) + field_bytes(value.len());
     let pairs_bytes: usize = metadata.clone().into_iter().map(|pair| field_bytes(pair_bytes(pair))).sum();
-    nested(stream, 2, field_bytes(timestamp_bytes) + field_bytes(line.len()) + pairs_bytes);
-    nested(stream, 1, timestamp_bytes);
-    stream.varint(1, seconds);
-    stream.varint(2, nanos);
-    stream.bytes(2, line);
+    let mut head = Head::default();
+    head.nested(2, field_bytes(timestamp_bytes) + field_bytes(line.len()) + pairs_bytes);
+    head.nested(1, timestamp_bytes);
+    head.varint(1 << 3);
+    head.varint(seconds);
+    head.varint(2 << 3);
+    head.varint(nanos);
+    head.nested(2, line.len());
+    stream.put(&head.bytes[..head.length]);
+    stream.put(line);
     for pair in metadata {
-        nested(stream, 3, pair_bytes(pair));
+        let mut head = Head::default();
+        head.nested(3, pair_bytes(pair));
+        stream.put(&head.bytes[..head.length]);
         stream.bytes(1, pair.0.as_bytes());
         stream.bytes(2, pair.1.as_bytes());
     }
 }
 
-/// Begins a message whose length is known.
-fn nested(out: &mut impl Writer, field: u32, length: usize) {
-    out.raw_varint(u64::from(field) << 3 | 2);
-    out.raw_varint(length as u64);
+/// The integers before the text of an entry. They are appended to the request at once, which takes a third of
+/// the time of appending each of them.
+struct Head {
+    bytes: [u8; HEAD_BYTES_MAX],
+    length: usize,
+}
+
+/// Five tags of one byte and five integers of at most ten bytes.
+const HEAD_BYTES_MAX: usize = 5 + 5 * 10;
+
+impl Default for Head {
+    fn default() -> Self {
+        Self { bytes: [0; HEAD_BYTES_MAX], length: 0 }
+    }
+}
+
+impl Head {
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.byte(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.byte(value as u8);
+    }
+
+    fn byte(&mut self, byte: u8) {
+        self.bytes[self.length] = byte;
+        self.length += 1;
+    }
+
+    /// Begins a message or text whose length is known, with a field number less than 16.
+    fn nested(&mut self, field: u8, length: usize) {
+        self.byte(field << 3 | 2);
+        self.varint(length as u64);
+    }
 }
 
 /// The size of a field with this content, whose number is less than 16.

@@ -516,16 +516,21 @@ fn continues_statement(inside: &mut Inside, last: &[u8], line: &[u8]) -> bool {
     let letters = line.iter().take_while(|b| b.is_ascii_alphabetic()).count();
     let word = &line[..letters];
     let is_one_case = || word.iter().all(u8::is_ascii_uppercase) || word.iter().all(u8::is_ascii_lowercase);
-    let follows = matches!(before.last(), Some(b',' | b'('))
-        || [&b"ALL"[..], b"UNION", b" AS", b"EXCEPT", b"INTERSECT"].iter().any(|end| {
-            before.len() >= end.len() && before[before.len() - end.len()..].eq_ignore_ascii_case(end)
-        });
+    let follows = || match before.last().map(u8::to_ascii_lowercase) {
+        Some(b',' | b'(') => true,
+        Some(b'l' | b'n' | b's' | b't') => {
+            [&b"ALL"[..], b"UNION", b" AS", b"EXCEPT", b"INTERSECT"].iter().any(|end| {
+                before.len() >= end.len() && before[before.len() - end.len()..].eq_ignore_ascii_case(end)
+            })
+        }
+        _ => false,
+    };
     let is_open_insert = before.starts_with(b"INSERT") || before.ends_with(b")");
     (WORDS.have(word) && is_one_case())
         || line.starts_with(b"(")
         || line.starts_with(b"--")
         || line.starts_with(b"/*")
-        || follows
+        || follows()
         || (is_open_insert && word.eq_ignore_ascii_case(b"SELECT") && is_one_case())
 }
 

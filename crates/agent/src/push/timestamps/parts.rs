@@ -73,13 +73,17 @@ fn fraction(text: &[u8], at: usize) -> (i32, usize) {
     if !matches!(text.get(at), Some(b'.' | b',')) {
         return (0, at);
     }
-    let (mut nanos, mut unit, mut end) = (0, 100_000_000, at + 1);
-    while let Some(digit) = text.get(end).filter(|b| b.is_ascii_digit()) {
-        nanos += i32::from(digit - b'0') * unit;
-        unit /= 10;
-        end += 1;
+    const UNITS: [i32; 10] =
+        [1_000_000_000, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
+    let (mut number, mut digits) = (0, 0);
+    while let Some(digit) = text.get(at + 1 + digits).filter(|b| b.is_ascii_digit()) {
+        // Digits beyond nanoseconds are left out.
+        if digits < 9 {
+            number = number * 10 + i32::from(digit - b'0');
+        }
+        digits += 1;
     }
-    (nanos, if end > at + 1 { end } else { at })
+    (number * UNITS[digits.min(9)], at + if digits > 0 { 1 + digits } else { 0 })
 }
 
 /// A leap second is mapped to the second before it.
