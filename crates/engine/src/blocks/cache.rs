@@ -41,6 +41,8 @@ pub enum Piece {
     Spans(u32),
     /// The column with this address in its block's index.
     Column(u64),
+    /// The rows that the block and this other one have in common.
+    CommonRows(Id),
 }
 
 /// Decodes a value for the cache. It outlives the query, so the query's account is not charged.

@@ -175,13 +175,14 @@ impl Merger {
 
     /// The ordinals of streams that may have rows stored twice, per input.
     fn suspect_ordinals(&self) -> Vec<HashSet<u32>> {
-        let spans = self.inputs.iter().flat_map(|block| {
-            (0..block.footer.streams().len() as u32).map(|n| {
+        let spans = (0..).zip(&self.inputs).flat_map(|(source, block)| {
+            (0..block.footer.streams().len() as u32).map(move |n| {
                 let stats = block.footer.streams().stats(n);
-                StreamSpan { stream: block.series_id(n), first: stats.min_ts, last: stats.max_ts }
+                StreamSpan { source, stream: block.series_id(n), first: stats.min_ts, last: stats.max_ts }
             })
         });
-        let suspects = find_suspects(spans.filter(|span| span.first <= span.last).collect());
+        let mut spans: Vec<StreamSpan> = spans.filter(|span| span.first <= span.last).collect();
+        let suspects = find_suspects(&mut spans);
         let of = |block: &Arc<OpenLogs>| {
             let ordinals = 0..block.footer.streams().len() as u32;
             ordinals.filter(|&n| suspects.contains_key(&block.series_id(n))).collect()

@@ -5,6 +5,7 @@
 
 mod assembly;
 pub(crate) mod block;
+mod common_rows;
 mod expired;
 pub(crate) mod flush_plan;
 pub mod head;

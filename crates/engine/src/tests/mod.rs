@@ -33,6 +33,7 @@ mod retention_seeds;
 mod rollups;
 mod rollups_of_large_days;
 mod rollups_with_tags;
+mod round_robin;
 mod rule_terms;
 mod samples;
 mod trips;

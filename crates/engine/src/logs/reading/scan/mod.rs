@@ -4,7 +4,7 @@
 //! clusters whose times overlap ([`clusters`]), and returns a [`stream::EngineScan`]. For each cluster,
 //! of which several are planned concurrently ([`ahead`]), a [`plan::Planner`] opens footers, selects
 //! streams and pages, checks the needle filters, and finds the streams that may have rows stored twice
-//! ([`crate::logs::suspects`]). Pages are then fetched ahead in batches. The reader of the items decodes them
+//! ([`doubt`], [`crate::logs::suspects`]). Pages are then fetched ahead in batches. The reader of the items decodes them
 //! ([`page`]).
 //!
 //! **Invariants.** Rows outside of the selection are never returned. A damaged or missing block always
@@ -12,6 +12,7 @@
 
 mod ahead;
 mod clusters;
+mod doubt;
 mod page;
 mod plan;
 mod source;

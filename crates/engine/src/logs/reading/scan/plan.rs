@@ -24,7 +24,7 @@ use crate::logs::block::OpenLogs;
 use crate::logs::head::WantedStreams;
 use crate::logs::mask::{Mask, MaskedPage};
 use crate::logs::pages::{Sought, pages_holding};
-use crate::logs::suspects::{StreamSpan, Suspects, find_suspects};
+use crate::logs::suspects::{StreamSpan, Suspects};
 use crate::logs::touched::{Touched, touched};
 use crate::needles::NeedleKeys;
 use crate::reading::matching;
@@ -62,12 +62,12 @@ pub struct Plan {
 }
 
 /// A block with the parts of it to read.
-struct Wanted {
-    block: Arc<OpenLogs>,
+pub(super) struct Wanted {
+    pub(super) block: Arc<OpenLogs>,
     /// The requested times of the block.
     range: TimeRange,
     /// All selected streams with rows in the range.
-    streams: RoaringBitmap,
+    pub(super) streams: RoaringBitmap,
     /// The streams whose rows are counted from the footer.
     counted: RoaringBitmap,
     /// Pages that may hold rows of the other streams.
@@ -79,9 +79,9 @@ struct Wanted {
 }
 
 /// The matching rows of a head.
-struct HeadPart {
+pub(super) struct HeadPart {
     pages: Vec<Box<dyn PageTask>>,
-    spans: Vec<StreamSpan>,
+    pub(super) spans: Vec<StreamSpan>,
 }
 
 /// Plans queries over clusters.
@@ -113,7 +113,8 @@ impl Planner {
         let mut suspects = Suspects::default();
         if self.counts_whole_minutes() {
             if several {
-                suspects = self.suspects(&wanted, &heads, |w| w.streams.clone())?;
+                suspects =
+                    self.suspects(&wanted, self.spans(&wanted, &heads, |w| w.streams.clone())?).await?;
             }
             for one in &mut wanted {
                 one.counted = self.countable(one, &suspects);
@@ -124,7 +125,7 @@ impl Planner {
             one.memory.grow((one.pages.len() * size_of::<u32>()) as u64)?;
         }
         if several && !self.counts_whole_minutes() {
-            suspects = self.suspects(&wanted, &heads, streams_of_pages)?;
+            suspects = self.suspects(&wanted, self.spans(&wanted, &heads, streams_of_pages)?).await?;
         }
         let plan = self.assemble(wanted, heads, Arc::new(suspects))?;
         QueryStats::add_time(
@@ -190,6 +191,7 @@ impl Planner {
             let pages = head.logs().page_tasks(wanted, range, order, columns);
             let bounds = head.logs().stream_bounds(wanted, range);
             let span = |b: crate::logs::head::StreamBounds| StreamSpan {
+                source: u32::MAX,
                 stream: b.id,
                 first: b.first.max(range.start),
                 last: b.last.min(range.end.saturating_sub(1)),
@@ -199,27 +201,6 @@ impl Planner {
         let mut parts = matching::in_heads(&self.context, &heads, &self.selection.matchers, of_head).await?;
         parts.retain(|part| !part.pages.is_empty());
         Ok(parts)
-    }
-
-    fn suspects(
-        &self,
-        wanted: &[Wanted],
-        heads: &[HeadPart],
-        streams: impl Fn(&Wanted) -> RoaringBitmap,
-    ) -> Result<Suspects, Error> {
-        // One span for each stream, and in the worst case an entry of the result for every two.
-        let count = wanted.iter().map(|one| one.streams.len()).sum::<u64>()
-            + heads.iter().map(|head| head.spans.len() as u64).sum::<u64>();
-        let _memory = self.context.budget().reserve(2 * count * size_of::<StreamSpan>() as u64)?;
-        let mut spans: Vec<StreamSpan> = heads.iter().flat_map(|h| h.spans.iter().copied()).collect();
-        for one in wanted {
-            let (table, (first, last)) = (one.block.footer.streams(), one.times_of_pages());
-            spans.extend(streams(one).iter().map(|ordinal| {
-                let (stats, stream) = (table.stats(ordinal), one.block.series_id(ordinal));
-                StreamSpan { stream, first: stats.min_ts.max(first), last: stats.max_ts.min(last) }
-            }));
-        }
-        Ok(find_suspects(spans))
     }
 
     /// Counts may replace rows if the range consists of full minutes.
@@ -242,7 +223,10 @@ impl Planner {
         let countable = |ordinal: &u32| {
             // Counts include hidden rows.
             let whole = !one.touched.partly.contains(*ordinal);
-            let unique = suspects.is_empty() || !suspects.contains_key(&one.block.series_id(*ordinal));
+            let stats = table.stats(*ordinal);
+            let meets = |times: &Suspect| stats.min_ts <= times.last && times.first <= stats.max_ts;
+            let unique =
+                suspects.is_empty() || !suspects.get(&one.block.series_id(*ordinal)).is_some_and(meets);
             whole && unique && asked.iter().all(|label| knows(*ordinal, label))
         };
         match is_of_whole_minutes(one.range) {
@@ -361,7 +345,7 @@ fn is_of_whole_minutes(TimeRange { start, end }: TimeRange) -> bool {
 
 impl Wanted {
     /// First and last instant to be read of the block: those of its pages, once they are chosen.
-    fn times_of_pages(&self) -> (i64, i64) {
+    pub(super) fn times_of_pages(&self) -> (i64, i64) {
         let (first, last) = (self.range.start, self.range.end.saturating_sub(1));
         let pages = self.pages.iter().map(|page| &self.block.footer.pages()[*page as usize]);
         let times = pages.map(|page| (page.min_ts, page.max_ts));
