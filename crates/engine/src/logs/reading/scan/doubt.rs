@@ -1,7 +1,8 @@
 //! Which rows of a cluster may be stored twice.
 //!
 //! The bounds of streams decide at first. If they leave streams in doubt, pairs of blocks that were compared
-//! before decide for themselves. Further pairs are compared by queries that read all pages anyway.
+//! before decide for themselves. Further pairs are compared by queries that read most of their pages anyway:
+//! a comparison concerns all streams of two blocks, and a query for few of them would pay for the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ const PAIRS_MAX: usize = 2_048;
 /// How many rows are compared for each row of the cluster. A block may be compared with many others; what is
 /// left is compared by the next queries.
 const COMPARED_PER_ROW: u64 = 8;
+/// Blocks are compared if the query selects streams with at least one in this many of their rows.
+const SELECTED_ONE_IN: u64 = 4;
 /// Pairs that are compared at the same time.
 const COMPARED_AT_ONCE: usize = 4;
 /// The memory of a pair in the lists of this module.
@@ -73,6 +76,7 @@ impl Planner {
         let blocks = |(a, b): Pair| [&wanted[a as usize].block, &wanted[b as usize].block];
         let mut compared: BTreeMap<Pair, Arc<CommonRows>> = BTreeMap::new();
         let mut unknown = Vec::new();
+        let selected: Vec<bool> = wanted.iter().map(selects_many_rows).collect();
         let mut rows_left = COMPARED_PER_ROW * wanted.iter().map(|one| one.block.meta.rows).sum::<u64>();
         for pair in pairs {
             if let Some(common) = comparison.known(blocks(pair).map(|block| &**block)) {
@@ -80,12 +84,15 @@ impl Planner {
                 continue;
             }
             let rows = blocks(pair).iter().map(|block| block.meta.rows).sum();
-            if let Some(left) = rows_left.checked_sub(rows) {
+            if let Some(left) = rows_left.checked_sub(rows)
+                && selected[pair.0 as usize]
+                && selected[pair.1 as usize]
+            {
                 rows_left = left;
                 unknown.push(pair);
             }
         }
-        if self.reads_all_pages() {
+        if self.reads_all_rows() {
             for some in unknown.chunks(COMPARED_AT_ONCE) {
                 let comparing = some.iter().map(|pair| comparison.compare(blocks(*pair)));
                 for (pair, common) in some.iter().zip(join_all(comparing).await) {
@@ -96,8 +103,14 @@ impl Planner {
         Ok(find_suspects_after(&spans.spans, &compared).unwrap_or(by_bounds))
     }
 
-    /// Whether the query reads the rows of all pages, so that to compare them costs little more.
-    fn reads_all_pages(&self) -> bool {
+    /// Whether the query reads all rows of its streams, so that to compare them costs little more.
+    fn reads_all_rows(&self) -> bool {
         self.selection.order == Order::Any && self.needles.is_empty() && !self.context.saves_memory()
     }
+}
+
+fn selects_many_rows(one: &Wanted) -> bool {
+    let table = one.block.footer.streams();
+    let rows: u64 = one.streams.iter().map(|ordinal| table.stats(ordinal).rows).sum();
+    rows >= one.block.meta.rows / SELECTED_ONE_IN
 }
