@@ -667,6 +667,9 @@ fn the_loss_of_a_target_and_its_return_are_logged_once() {
     use tracing_subscriber::layer::SubscriberExt;
     let logged = Logged::default();
     let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(logged.clone()));
+    // While there is only one subscriber, the first thread that reaches an event decides whether it is
+    // enabled, and the threads of other tests have none.
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     in_world(|world| async move {
         ["old", "new"].iter().for_each(|host| world.remotes.set_up(host, true));
         let running = world.start(TWO);

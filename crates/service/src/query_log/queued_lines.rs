@@ -165,6 +165,9 @@ mod tests {
     async fn lines_are_written_after_the_task_yields_and_in_order() {
         let (seen, env, lines) = (Seen::default(), Env::system(1), QueuedLines::default());
         let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(seen.clone()));
+        // While there is only one subscriber, the first thread that reaches an event decides whether it is
+        // enabled, and the threads of other tests have none.
+        let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
         let names = |numbers: std::ops::Range<usize>| numbers.map(|n| n.to_string()).collect::<Vec<_>>();
         (0..WAITING_MAX + 2).for_each(|n| lines.push(&env, ended(n)));
         let beyond = names(WAITING_MAX..WAITING_MAX + 2);
