@@ -3,8 +3,9 @@
 //! A key determines a slice, a block of the slice and two bits of the block. One absent key in five
 //! passes, but a selective needle has several keys, and all of them must pass.
 
+use sandur_simd::{is_word_key, text_keys, word_keys};
+
 use crate::codec::crc32c;
-use crate::needle::keys::{is_word_key, text_keys, word_keys};
 
 /// Slices of a filter. Each key belongs to one slice.
 pub const SLICES: usize = 8;

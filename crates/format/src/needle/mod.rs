@@ -18,7 +18,6 @@
 //! on disk. Both sides fold, so one filter serves case-sensitive and case-insensitive needles.
 
 mod filter;
-mod keys;
 mod page_set;
 mod segment;
 mod slice_order;
@@ -26,9 +25,9 @@ mod slice_order;
 mod tests;
 
 pub use filter::{FilterBuilder, FilterView, PageFilter, SLICES};
-pub use keys::{
+pub use page_set::{PAGES_MAX, PageSet};
+pub use sandur_simd::{
     GRAM, NEEDLE_MIN, WINDOW, WORD_GRAM, is_id_key, is_word_key, needle_keys, text_keys, word_keys,
 };
-pub use page_set::{PAGES_MAX, PageSet};
 pub(crate) use segment::SegmentForm;
 pub use segment::{FilterCopy, FilterSegment, SegmentBuilder, SegmentPieces};

@@ -7,6 +7,7 @@ use std::iter;
 use std::ops::Range;
 
 use bytes::Bytes;
+use sandur_simd::is_word_key;
 
 use super::page_set::{PAGES_MAX, PageSet};
 use super::slice_order::{PageLines, SliceOrder};
@@ -15,7 +16,6 @@ use crate::codec::varint::put_varint;
 use crate::codec::{Piece, crc32c};
 use crate::error::Error;
 use crate::needle::filter::{BLOCK_BYTES, BLOCKS_MAX, KeyPlace, PageFilter, SLICES};
-use crate::needle::keys::is_word_key;
 
 const PART: &str = "filter segment";
 

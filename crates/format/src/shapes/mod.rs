@@ -29,7 +29,6 @@
 mod atoms;
 mod bits;
 mod classed;
-mod classes;
 mod clock;
 mod column;
 mod decode;

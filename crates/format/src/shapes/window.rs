@@ -4,7 +4,8 @@
 //! The masks of a class are contiguous, so one load covers at least 56 bytes from any position: nearly
 //! all searches need no branch that is hard to predict.
 
-use super::classes::{Carry, Masks, classify};
+use sandur_simd::{Carry, Masks, classify};
+
 use super::words::load8;
 
 /// Bytes that are classified at a time: their masks fit into the first-level cache.

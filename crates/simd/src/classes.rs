@@ -4,21 +4,21 @@
 
 /// The classes of the bytes of a block: bit `i` of each mask is for byte `i`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Masks {
+pub struct Masks {
     /// A token that starts with or contains this byte may be a slot: digits, `/`, `@`, values.
-    pub(super) interest: u64,
+    pub interest: u64,
     /// Ends a token.
-    pub(super) delimiter: u64,
+    pub delimiter: u64,
     /// Ends a path.
-    pub(super) hard: u64,
+    pub hard: u64,
     /// `"`.
-    pub(super) quote: u64,
+    pub quote: u64,
     /// The first byte of a value: after `=`, `":` or `": `.
-    pub(super) value: u64,
+    pub value: u64,
     /// `/`.
-    pub(super) slash: u64,
+    pub slash: u64,
     /// `0` to `9`.
-    pub(super) digit: u64,
+    pub digit: u64,
 }
 
 /// The masks that depend on one byte only; [`Masks`] are computed from these and the block before.
@@ -38,7 +38,7 @@ struct Raw {
 
 /// The last bits of a block that affect the next one.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Carry {
+pub struct Carry {
     quote: u64,
     equals: u64,
     key: u64,
@@ -166,7 +166,7 @@ mod by_vector {
 /// Appends the masks of blocks.
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
-pub(super) fn classify(blocks: &[[u8; 64]], carry: &mut Carry, masks: &mut Vec<Masks>) {
+pub fn classify(blocks: &[[u8; 64]], carry: &mut Carry, masks: &mut Vec<Masks>) {
     if std::arch::is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has AVX2, as was just checked.
         unsafe { by_vector::avx2(blocks, carry, masks) }
@@ -218,7 +218,7 @@ mod by_table {
     };
 
     /// Appends the masks of blocks.
-    pub(super) fn classify(blocks: &[[u8; 64]], carry: &mut Carry, masks: &mut Vec<Masks>) {
+    pub fn classify(blocks: &[[u8; 64]], carry: &mut Carry, masks: &mut Vec<Masks>) {
         masks.extend(blocks.iter().map(|block| combine(&one_block(block), carry)));
     }
 
@@ -242,7 +242,7 @@ mod by_table {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) use by_table::classify;
+pub use by_table::classify;
 
 #[cfg(test)]
 mod tests {

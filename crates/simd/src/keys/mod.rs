@@ -17,6 +17,8 @@
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 mod stages;
+#[cfg(test)]
+mod tests;
 mod words;
 
 pub use stages::{GRAM, NEEDLE_MIN, WINDOW};
@@ -44,7 +46,7 @@ pub fn text_keys(text: &[u8], keys: &mut Vec<u32>) {
 }
 
 /// [`text_keys`] for every processor.
-pub(crate) fn text_keys_portable(text: &[u8], keys: &mut Vec<u32>) {
+fn text_keys_portable(text: &[u8], keys: &mut Vec<u32>) {
     every_key::<Portable>(text, keys);
 }
 
