@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::key::{PLACEMENT_VERSION, PlaceKey, SLOTS};
 use super::live_node::LiveNode;
-use super::weight::{mixed, score, weights};
+use super::weight::{may_exceed, mixed, score, weights};
 
 /// The most nodes of a ring. Further nodes, in the order of their ids, own nothing.
 pub const NODES_MAX: usize = 1_000;
@@ -117,10 +117,13 @@ fn owners(nodes: &[Member]) -> Vec<u16> {
     for slot in 0..SLOTS {
         let mut best = (f64::NEG_INFINITY, 0);
         for (n, member) in nodes.iter().enumerate().filter(|(n, _)| room[*n] > 0) {
-            let score = member.score(slot);
+            let hash = mixed(member.hash, slot);
             // Of equal scores the smaller id wins.
-            if score > best.0 {
-                best = (score, n);
+            if may_exceed(best.0, member.weight, hash) {
+                let score = score(member.weight, hash);
+                if score > best.0 {
+                    best = (score, n);
+                }
             }
         }
         room[best.1] = room[best.1].saturating_sub(1);

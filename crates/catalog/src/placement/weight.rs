@@ -26,9 +26,19 @@ fn three_bits(bytes: u64) -> u64 {
 /// The score of a node of this weight whose hash for a slot is `hash`. The node with the highest score wins;
 /// it wins in proportion to its weight.
 pub(super) fn score(weight: u64, hash: u64) -> f64 {
-    // An odd multiple of 2^-53: neither 0 nor 1.
-    let uniform = ((hash >> 12 << 1) + 1) as f64 / (1u64 << 53) as f64;
-    weight as f64 / -ln(uniform)
+    weight as f64 / -ln(uniform(hash))
+}
+
+/// Whether [`score`] may be more than `least`. "No" is certain, and costs no logarithm: `-ln x` is at least
+/// `1 - x`, and the error of either is far below the margin.
+pub(super) fn may_exceed(least: f64, weight: u64, hash: u64) -> bool {
+    const MARGIN: f64 = 1.0 + 1e-9;
+    weight as f64 * MARGIN > least * (1.0 - uniform(hash))
+}
+
+/// An odd multiple of 2^-53: neither 0 nor 1.
+fn uniform(hash: u64) -> f64 {
+    ((hash >> 12 << 1) + 1) as f64 / (1u64 << 53) as f64
 }
 
 /// The natural logarithm of a normal number between 0 and 1.
@@ -83,6 +93,25 @@ mod tests {
             assert!((found - expected).abs() <= 1e-13 * expected.abs().max(1e-3), "{x}: {found} {expected}");
         }
         assert!(score(1, 0) > 0.0 && score(1, u64::MAX).is_finite());
+    }
+
+    #[test]
+    fn no_score_exceeds_what_was_ruled_out() {
+        let mut ruled_out = 0;
+        for n in 0..20_000 {
+            let hashes =
+                [mixed(n, 1), mixed(n, 2) | u64::MAX << (n % 64), mixed(n, 3) >> (n % 64), 0, u64::MAX];
+            for (hash, weight) in hashes.into_iter().flat_map(|hash| [(hash, 1), (hash, n << 40 | 1)]) {
+                let (found, other) = (score(weight, hash), score(1 << (n % 50), mixed(n, 4)));
+                assert!(
+                    may_exceed(found.next_down(), weight, hash) && may_exceed(0.0, weight, hash),
+                    "{hash}"
+                );
+                assert!(found <= other || may_exceed(other, weight, hash), "{hash} {weight}");
+                ruled_out += u64::from(!may_exceed(other, weight, hash));
+            }
+        }
+        assert!(ruled_out > 20_000, "{ruled_out}");
     }
 
     #[test]
