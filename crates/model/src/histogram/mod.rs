@@ -115,11 +115,10 @@ impl Buckets {
             if n > 0 && span.offset < 0 {
                 return Err(HistogramError::NegativeOffset);
             }
-            next = next.checked_add(span.offset).ok_or(HistogramError::SpansMismatch)?;
-            for _ in 0..span.length {
-                indices.push(next);
-                next = next.checked_add(1).ok_or(HistogramError::SpansMismatch)?;
-            }
+            let first = next.checked_add(span.offset).ok_or(HistogramError::SpansMismatch)?;
+            let end = i32::try_from(span.length).ok().and_then(|length| first.checked_add(length));
+            next = end.ok_or(HistogramError::SpansMismatch)?;
+            indices.extend(first..next);
         }
         Ok(Self { indices, counts })
     }
@@ -246,8 +245,10 @@ impl FloatHistogram {
         } else if !self.bounds.is_empty() {
             return Err(HistogramError::CustomParts);
         }
-        let counts = self.positive.counts.iter().chain(&self.negative.counts);
-        match counts.chain([&self.zero_count, &self.count]).any(|count| *count < 0.0) {
+        // Without an early end, so that several counts are compared at a time.
+        let has_negative = |counts: &[f64]| counts.iter().fold(false, |any, count| any | (*count < 0.0));
+        let lists = [&self.positive.counts[..], &self.negative.counts, &[self.zero_count, self.count]];
+        match lists.into_iter().any(has_negative) {
             true => Err(HistogramError::NegativeCount),
             false => Ok(()),
         }
