@@ -5,7 +5,7 @@
 //! Integers that are 0 are left out, as proto3 does; floats and oneof fields are always written.
 
 use sandur_model::FloatHistogram;
-use sandur_model::histogram::Buckets;
+use sandur_model::histogram::{Buckets, CounterReset};
 
 use crate::{Writer, zigzag};
 
@@ -83,12 +83,7 @@ pub fn histogram(series: &mut impl Writer, time_ms: i64, of: &FloatHistogram, in
 
 /// Adds buckets: spans in this field, differences of integers in the next one, or floats in the one after.
 fn buckets(histogram: &mut impl Writer, field: u32, buckets: &Buckets, integer: bool) {
-    for span in buckets.spans() {
-        histogram.message(field, |message| {
-            message.number(1, zigzag(i64::from(span.offset)));
-            message.number(2, u64::from(span.length));
-        });
-    }
+    spans(histogram, field, buckets);
     if integer {
         let before = [0.0].iter().chain(&buckets.counts);
         let differences =
@@ -99,8 +94,89 @@ fn buckets(histogram: &mut impl Writer, field: u32, buckets: &Buckets, integer: 
     }
 }
 
+fn spans(histogram: &mut impl Writer, field: u32, buckets: &Buckets) {
+    for span in buckets.spans() {
+        histogram.message(field, |message| {
+            message.number(1, zigzag(i64::from(span.offset)));
+            message.number(2, u64::from(span.length));
+        });
+    }
+}
+
+/// Writes histograms with integer counts that have the same schema, buckets and bounds: what they have in
+/// common is encoded once. The messages are those of [`histogram`].
+pub struct IntegerHistograms {
+    /// The schema and the zero threshold.
+    scale: Vec<u8>,
+    negative: Vec<u8>,
+    positive: Vec<u8>,
+    bounds: Vec<u8>,
+    message: Vec<u8>,
+}
+
+/// The numbers of a histogram with integer counts.
+#[derive(Clone, Copy, Debug)]
+pub struct IntegerNumbers<'a> {
+    /// Milliseconds since the epoch.
+    pub time_ms: i64,
+    /// What is known about a reset before it.
+    pub reset: CounterReset,
+    /// Number of all observations.
+    pub count: u64,
+    /// Number of observations in the zero bucket.
+    pub zero_count: u64,
+    /// Sum of all observed values.
+    pub sum: f64,
+    /// The count of each positive bucket as the difference from the one before.
+    pub positive: &'a [i64],
+    /// The same of the negative buckets.
+    pub negative: &'a [i64],
+}
+
+impl IntegerHistograms {
+    /// A writer of histograms like this one.
+    pub fn new(layout: &FloatHistogram) -> Self {
+        let [mut scale, mut negative, mut positive, mut bounds] = [const { Vec::new() }; 4];
+        scale.number(4, zigzag(i64::from(layout.schema)));
+        scale.double(5, layout.zero_threshold);
+        spans(&mut negative, 8, &layout.negative);
+        spans(&mut positive, 11, &layout.positive);
+        bounds.doubles(16, layout.bounds.iter().copied());
+        Self { scale, negative, positive, bounds, message: Vec::new() }
+    }
+
+    /// Adds a histogram to a series.
+    pub fn add(&mut self, series: &mut impl Writer, one: &IntegerNumbers<'_>) {
+        let message = &mut self.message;
+        message.clear();
+        message.varint(1, one.count);
+        message.double(3, one.sum);
+        message.put(&self.scale);
+        message.varint(6, one.zero_count);
+        for (field, spans, deltas) in [(9, &self.negative, one.negative), (12, &self.positive, one.positive)]
+        {
+            message.put(spans);
+            if !deltas.is_empty() {
+                // The integers have ten bytes each at most.
+                message.reserve(10 * deltas.len());
+                message.message(field, |packed| {
+                    deltas.iter().for_each(|delta| packed.raw_varint(zigzag(*delta)))
+                });
+            }
+        }
+        message.number(14, one.reset as u64);
+        message.number(15, one.time_ms as u64);
+        message.put(&self.bounds);
+        series.bytes(4, message);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -116,6 +192,62 @@ mod tests {
                 });
                 assert_eq!(found, expected, "{time_ms} {value}");
             }
+        }
+    }
+
+    fn layout() -> impl Strategy<Value = FloatHistogram> {
+        let indices = || prop::collection::btree_set(-30i32..60, 0..20);
+        let bounds = prop::collection::vec(any::<f64>(), 0..4);
+        (indices(), indices(), -53i32..9, any::<f64>(), bounds).prop_map(
+            |(positive, negative, schema, zero_threshold, bounds)| {
+                let buckets = |of: BTreeSet<i32>| Buckets {
+                    counts: vec![0.0; of.len()],
+                    indices: of.into_iter().collect(),
+                };
+                FloatHistogram {
+                    schema,
+                    zero_threshold,
+                    positive: buckets(positive),
+                    negative: buckets(negative),
+                    bounds: bounds.into(),
+                    ..FloatHistogram::default()
+                }
+            },
+        )
+    }
+
+    proptest! {
+        /// Writes integer histograms of one layout in both ways, and compares the bytes.
+        #[test]
+        fn integer_histograms_have_the_same_bytes_as_single_ones(
+            layout in layout(),
+            rows in prop::collection::vec(
+                (prop::collection::vec(0u64..1 << 53, 40), 0u32..60, any::<f64>(), any::<i64>(), 0usize..4),
+                1..5,
+            ),
+        ) {
+            let (mut found, mut expected) = (Vec::new(), Vec::new());
+            let mut writer = IntegerHistograms::new(&layout);
+            for (counts, shift, sum, time_ms, reset) in rows {
+                let counts: Vec<u64> = counts.iter().map(|count| count >> shift).collect();
+                let (count, zero_count, rest) = (counts[0], counts[1], &counts[2..]);
+                let (positive, rest) = rest.split_at(layout.positive.len());
+                let negative = &rest[..layout.negative.len()];
+                let reset = CounterReset::ALL[reset];
+                let mut one = FloatHistogram { reset, sum, ..layout.clone() };
+                (one.count, one.zero_count) = (count as f64, zero_count as f64);
+                one.positive.counts = positive.iter().map(|count| *count as f64).collect();
+                one.negative.counts = negative.iter().map(|count| *count as f64).collect();
+                histogram(&mut expected, time_ms, &one, true);
+                let deltas = |counts: &[u64]| -> Vec<i64> {
+                    let before = [0].iter().chain(counts);
+                    counts.iter().zip(before).map(|(count, before)| *count as i64 - *before as i64).collect()
+                };
+                let (positive, negative) = (&deltas(positive), &deltas(negative));
+                let numbers = IntegerNumbers { time_ms, reset, count, zero_count, sum, positive, negative };
+                writer.add(&mut found, &numbers);
+            }
+            prop_assert_eq!(found, expected);
         }
     }
 }

@@ -81,6 +81,25 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Reads the packed integers of which the rest of the message consists.
+    #[inline]
+    pub fn packed_varints(&mut self, mut each: impl FnMut(u64)) -> Result<(), Malformed> {
+        loop {
+            each(match &self.bytes[self.at..] {
+                [] => return Ok(()),
+                [byte, ..] if *byte < 0x80 => {
+                    self.at += 1;
+                    u64::from(*byte)
+                }
+                [low, high, ..] if *high < 0x80 => {
+                    self.at += 2;
+                    u64::from(low & 0x7F) | u64::from(*high) << 7
+                }
+                _ => self.long_varint()?,
+            });
+        }
+    }
+
     fn long_varint(&mut self) -> Result<u64, Malformed> {
         let mut value = 0u64;
         for (n, &byte) in self.bytes[self.at..].iter().enumerate().take(10) {
@@ -266,6 +285,23 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn packed_integers_are_read_as_single_ones_are(
+            bytes in proptest::collection::vec(prop_oneof![any::<u8>(), 0x80u8..], 0..40),
+        ) {
+            let (mut packed, mut single) = (Reader::new(&bytes), Reader::new(&bytes));
+            let (mut found, mut expected) = (Vec::new(), Vec::new());
+            let outcome = packed.packed_varints(|value| found.push(value));
+            let mut one_by_one = || {
+                while !single.is_at_end() {
+                    expected.push(single.varint()?);
+                }
+                Ok(())
+            };
+            prop_assert_eq!(outcome, one_by_one());
+            prop_assert_eq!((found, packed.position()), (expected, single.position()));
+        }
+
         #[test]
         fn no_input_panics(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             let mut reader = Reader::new(&bytes);

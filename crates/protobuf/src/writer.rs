@@ -54,8 +54,15 @@ pub trait Writer {
     /// Appends an integer without a tag: a length before a message, or an element of packed integers.
     #[inline]
     fn raw_varint(&mut self, value: u64) {
-        let (bytes, length) = coded(value);
-        self.put(&bytes[..length]);
+        match value {
+            // Nearly all integers are short, and a constant length is appended without a call.
+            0..0x80 => self.put(&[value as u8]),
+            0x80..0x4000 => self.put(&[value as u8 | 0x80, (value >> 7) as u8]),
+            _ => {
+                let (bytes, length) = coded(value);
+                self.put(&bytes[..length]);
+            }
+        }
     }
 
     /// Writes an integer.
