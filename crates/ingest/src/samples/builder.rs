@@ -14,6 +14,7 @@ use super::decoded::{DecodedSamples, DeltaSeries, Written};
 use super::items::Items;
 use super::labels_check::{Refusal, ShownSeries, check_limits, labels_of};
 use super::name_cache::KnownName;
+use super::native_histogram::SpanLists;
 use super::series_cache::{KnownSeries, SeriesCache, SeriesReader};
 use super::series_key::{SeriesKey, SeriesNaming};
 use crate::error::Error;
@@ -84,6 +85,8 @@ pub(crate) struct SampleBuilder<'a> {
     line: Option<u32>,
     /// The line of each series, if the caller requests the refused lines.
     lines: Vec<u32>,
+    /// Lists that the decoder of histograms uses again: at most a KiB.
+    pub(crate) spans: SpanLists,
 }
 
 /// A native histogram as decoded.
@@ -137,6 +140,7 @@ impl<'a> SampleBuilder<'a> {
             met: 0,
             line: None,
             lines: Vec::new(),
+            spans: SpanLists::default(),
         }
     }
 

@@ -14,16 +14,27 @@ use super::builder::{NewHistogram, SampleBuilder};
 use crate::error::Error;
 use crate::memory::DecoderMemory;
 
-/// Most bytes of memory per byte of the message: a delta of one byte becomes eight bytes twice, each in a
-/// list that doubles, and an index.
+/// Most bytes of memory per byte of the message: a delta of one byte becomes a count and an index, or eight
+/// bytes twice, each in a list that doubles, and an index, if the sender did not pack the deltas together.
 const EXPANSION: u64 = 40;
+/// Most spans for which the memory of a list is kept for the next histogram.
+const SPANS_KEPT_MAX: usize = 64;
+/// The largest number of observations up to which every sum of counts is exactly a float: 2^53.
+const EXACT_MAX: u64 = 1 << 53;
+
+/// Lists of spans that one histogram after the other uses.
+pub(crate) type SpanLists = [Vec<Span>; 2];
 
 /// Decodes a histogram and adds it to the open series.
 pub(crate) fn read(builder: &mut SampleBuilder<'_>, message: Reader<'_>) -> Result<(), Error> {
     let most = message.rest().len() as u64 * EXPANSION;
     let memory: DecoderMemory = builder.memory().clone();
     memory.take(most)?;
-    let outcome = match parts(message)?.build() {
+    let mut parts = Parts::with(std::mem::take(&mut builder.spans));
+    parts.read(message)?;
+    let built = parts.build()?;
+    builder.spans = parts.into_lists();
+    let outcome = match built {
         Ok(new) => builder.histogram(new),
         Err(why) => {
             builder.refuse_histogram(&why);
@@ -35,14 +46,14 @@ pub(crate) fn read(builder: &mut SampleBuilder<'_>, message: Reader<'_>) -> Resu
 }
 
 #[derive(Default)]
-struct Parts {
+struct Parts<'a> {
     count: Number,
     zero_count: Number,
     sum: f64,
     schema: i32,
     zero_threshold: f64,
-    negative: Side,
-    positive: Side,
+    negative: Side<'a>,
+    positive: Side<'a>,
     reset: u64,
     time_ms: i64,
     start_ms: i64,
@@ -71,45 +82,83 @@ impl Number {
     }
 }
 
+/// The buckets of one sign.
 #[derive(Default)]
-struct Side {
+struct Side<'a> {
     spans: Vec<Span>,
-    deltas: Vec<i64>,
+    deltas: Deltas<'a>,
     counts: Vec<f64>,
 }
 
-fn parts(mut message: Reader<'_>) -> Result<Parts, Error> {
-    let mut parts = Parts::default();
-    while let Some(key) = message.key()? {
-        match key {
-            (1, Wire::Varint) => parts.count = Number::Integer(message.varint()?),
-            (2, Wire::Fixed64) => parts.count = Number::Float(message.double()?),
-            (3, Wire::Fixed64) => parts.sum = message.double()?,
-            (4, Wire::Varint) => parts.schema = unzigzag(message.varint()?) as i32,
-            (5, Wire::Fixed64) => parts.zero_threshold = message.double()?,
-            (6, Wire::Varint) => parts.zero_count = Number::Integer(message.varint()?),
-            (7, Wire::Fixed64) => parts.zero_count = Number::Float(message.double()?),
-            (8, Wire::Bytes) => parts.negative.spans.push(span(message.message()?)?),
-            (9, wire) => integers(&mut message, wire, &mut parts.negative.deltas)?,
-            (10, wire) => doubles(&mut message, wire, &mut parts.negative.counts)?,
-            (11, Wire::Bytes) => parts.positive.spans.push(span(message.message()?)?),
-            (12, wire) => integers(&mut message, wire, &mut parts.positive.deltas)?,
-            (13, wire) => doubles(&mut message, wire, &mut parts.positive.counts)?,
-            (14, Wire::Varint) => parts.reset = message.varint()?,
-            (15, Wire::Varint) => parts.time_ms = message.varint()? as i64,
-            (16, wire) => doubles(&mut message, wire, &mut parts.bounds)?,
-            (17, Wire::Varint) => parts.start_ms = message.varint()? as i64,
-            (_, wire) => message.skip(wire)?,
-        }
-    }
-    Ok(parts)
+/// Differences of integer counts.
+#[derive(Default)]
+enum Deltas<'a> {
+    #[default]
+    None,
+    /// All of them, as every known sender writes them.
+    Packed(Reader<'a>),
+    /// They were gathered from several fields.
+    Gathered(Vec<i64>),
 }
 
-impl Parts {
+impl<'a> Parts<'a> {
+    fn with([negative, positive]: SpanLists) -> Self {
+        let side = |spans| Side { spans, ..Side::default() };
+        Self { negative: side(negative), positive: side(positive), ..Self::default() }
+    }
+
+    fn into_lists(self) -> SpanLists {
+        [self.negative, self.positive].map(|Side { mut spans, .. }| {
+            spans.clear();
+            if spans.capacity() <= SPANS_KEPT_MAX { spans } else { Vec::new() }
+        })
+    }
+
+    fn read(&mut self, mut message: Reader<'a>) -> Result<(), Error> {
+        while let Some(key) = message.key()? {
+            match key {
+                (1, Wire::Varint) => self.count = Number::Integer(message.varint()?),
+                (2, Wire::Fixed64) => self.count = Number::Float(message.double()?),
+                (3, Wire::Fixed64) => self.sum = message.double()?,
+                (4, Wire::Varint) => self.schema = unzigzag(message.varint()?) as i32,
+                (5, Wire::Fixed64) => self.zero_threshold = message.double()?,
+                (6, Wire::Varint) => self.zero_count = Number::Integer(message.varint()?),
+                (7, Wire::Fixed64) => self.zero_count = Number::Float(message.double()?),
+                (8, Wire::Bytes) => self.negative.spans.push(span(message.message()?)?),
+                (9, wire) => self.negative.deltas.add(&mut message, wire)?,
+                (10, wire) => doubles(&mut message, wire, &mut self.negative.counts)?,
+                (11, Wire::Bytes) => self.positive.spans.push(span(message.message()?)?),
+                (12, wire) => self.positive.deltas.add(&mut message, wire)?,
+                (13, wire) => doubles(&mut message, wire, &mut self.positive.counts)?,
+                (14, Wire::Varint) => self.reset = message.varint()?,
+                (15, Wire::Varint) => self.time_ms = message.varint()? as i64,
+                (16, wire) => doubles(&mut message, wire, &mut self.bounds)?,
+                (17, Wire::Varint) => self.start_ms = message.varint()? as i64,
+                (_, wire) => message.skip(wire)?,
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the histogram, or the message why it is invalid.
-    fn build(self) -> Result<NewHistogram, String> {
+    fn build(&mut self) -> Result<Result<NewHistogram, String>, Error> {
         let integer = matches!(self.count, Number::Integer(_));
-        let text_of = |error: HistogramError| error.to_string();
+        let negative = self.negative.counts(integer)?;
+        let positive = self.positive.counts(integer)?;
+        Ok(self.histogram(integer, [negative, positive]))
+    }
+
+    fn histogram(&mut self, integer: bool, sides: [Counts; 2]) -> Result<NewHistogram, String> {
+        let [negative, positive] = sides;
+        let buckets = |side: &Side<'_>, counts: Counts| -> Result<Buckets, String> {
+            let counts = if counts.is_valid { Ok(counts.counts) } else { Err(HistogramError::NegativeCount) };
+            counts.and_then(|counts| Buckets::from_spans(&side.spans, counts)).map_err(|e| e.to_string())
+        };
+        let zeros = match self.zero_count {
+            Number::Integer(count) => Some(count),
+            Number::Float(_) => None,
+        };
+        let observed = zeros.map(|zeros| zeros.saturating_add(positive.total).saturating_add(negative.total));
         let histogram = FloatHistogram {
             reset: match self.reset {
                 1 => CounterReset::Reset,
@@ -122,11 +171,16 @@ impl Parts {
             zero_count: self.zero_count.as_float(),
             count: self.count.as_float(),
             sum: self.sum,
-            positive: self.positive.buckets(integer).map_err(text_of)?,
-            negative: self.negative.buckets(integer).map_err(text_of)?,
-            bounds: if self.schema == CUSTOM_SCHEMA { self.bounds.into() } else { Default::default() },
+            positive: buckets(&self.positive, positive)?,
+            negative: buckets(&self.negative, negative)?,
+            bounds: match self.schema {
+                CUSTOM_SCHEMA => std::mem::take(&mut self.bounds).into(),
+                _ => Default::default(),
+            },
         };
-        if integer {
+        // Up to this limit the floats in `check_count` would add up to the same number.
+        let exact = observed.filter(|observed| *observed <= EXACT_MAX).map(|observed| observed as f64);
+        if integer && (exact != Some(histogram.count) || histogram.sum.is_nan()) {
             check_count(&histogram)?;
         }
         Ok(NewHistogram { time_ms: self.time_ms, start_ms: self.start_ms, integer, histogram })
@@ -152,20 +206,85 @@ pub(super) fn check_count(histogram: &FloatHistogram) -> Result<(), String> {
     }
 }
 
-impl Side {
-    fn buckets(self, integer: bool) -> Result<Buckets, HistogramError> {
-        let counts = if integer { absolute(&self.deltas)? } else { self.counts };
-        Buckets::from_spans(&self.spans, counts)
+/// The counts of buckets of one sign.
+#[derive(Default)]
+struct Counts {
+    counts: Vec<f64>,
+    /// The sum of integer counts, or the largest integer if it does not fit.
+    total: u64,
+    /// Whether no integer count is negative or too large.
+    is_valid: bool,
+}
+
+impl Side<'_> {
+    /// Takes the counts: of integers, which the differences give, or of floats.
+    fn counts(&mut self, integer: bool) -> Result<Counts, Error> {
+        let deltas = std::mem::take(&mut self.deltas);
+        if !integer {
+            deltas.each(|_| ())?;
+            return Ok(Counts { counts: std::mem::take(&mut self.counts), total: 0, is_valid: true });
+        }
+        let (mut counts, mut count, mut total) = (Vec::with_capacity(deltas.len()), 0i64, 0u64);
+        let mut is_valid = true;
+        deltas.each(|delta| {
+            let (next, is_too_large) = count.overflowing_add(delta);
+            is_valid &= !is_too_large && next >= 0;
+            total = total.saturating_add(next as u64);
+            counts.push(next as f64);
+            count = next;
+        })?;
+        Ok(Counts { counts, total, is_valid })
     }
 }
 
-fn absolute(deltas: &[i64]) -> Result<Vec<f64>, HistogramError> {
-    let mut count = 0i64;
-    let counts = deltas.iter().map(|delta| {
-        count = count.checked_add(*delta).ok_or(HistogramError::NegativeCount)?;
-        if count < 0 { Err(HistogramError::NegativeCount) } else { Ok(count as f64) }
-    });
-    counts.collect()
+impl<'a> Deltas<'a> {
+    /// Adds a field: packed integers, or a single one.
+    fn add(&mut self, message: &mut Reader<'a>, wire: Wire) -> Result<(), Error> {
+        match (wire, &*self) {
+            (Wire::Bytes, Self::None) => *self = Self::Packed(message.message()?),
+            (Wire::Bytes, _) => {
+                let more = message.message()?;
+                let list = self.gathered()?;
+                Self::Packed(more).each(|delta| list.push(delta))?;
+            }
+            (Wire::Varint, _) => {
+                let delta = unzigzag(message.varint()?);
+                self.gathered()?.push(delta);
+            }
+            (wire, _) => message.skip(wire)?,
+        }
+        Ok(())
+    }
+
+    fn gathered(&mut self) -> Result<&mut Vec<i64>, Error> {
+        if !matches!(self, Self::Gathered(_)) {
+            let mut list = Vec::new();
+            std::mem::take(self).each(|delta| list.push(delta))?;
+            *self = Self::Gathered(list);
+        }
+        match self {
+            Self::Gathered(list) => Ok(list),
+            Self::None | Self::Packed(_) => Err(Error::malformed("protobuf", 0, "no list of differences")),
+        }
+    }
+
+    /// The number of differences, unless they are malformed: each ends with a byte below 0x80.
+    fn len(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Packed(packed) => packed.rest().iter().filter(|byte| **byte < 0x80).count(),
+            Self::Gathered(list) => list.len(),
+        }
+    }
+
+    fn each(self, mut each: impl FnMut(i64)) -> Result<(), Error> {
+        match self {
+            Self::None => {}
+            Self::Packed(mut packed) => packed.packed_varints(|delta| each(unzigzag(delta)))?,
+            Self::Gathered(list) => list.into_iter().for_each(each),
+        }
+        Ok(())
+    }
 }
 
 fn span(mut message: Reader<'_>) -> Result<Span, Error> {
@@ -178,21 +297,6 @@ fn span(mut message: Reader<'_>) -> Result<Span, Error> {
         }
     }
     Ok(span)
-}
-
-/// Reads signed integers, packed or single.
-fn integers(message: &mut Reader<'_>, wire: Wire, into: &mut Vec<i64>) -> Result<(), Error> {
-    match wire {
-        Wire::Varint => into.push(unzigzag(message.varint()?)),
-        Wire::Bytes => {
-            let mut packed = message.message()?;
-            while !packed.is_at_end() {
-                into.push(unzigzag(packed.varint()?));
-            }
-        }
-        _ => message.skip(wire)?,
-    }
-    Ok(())
 }
 
 /// Reads floats, packed or single.
