@@ -3,6 +3,9 @@
 /// Appends `value` in 1 to 10 bytes, seven bits each, least significant first.
 #[inline]
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    if (0x80..0x4000).contains(&value) {
+        return out.extend_from_slice(&[value as u8 | 0x80, (value >> 7) as u8]);
+    }
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;

@@ -11,6 +11,7 @@
 //! bucket and of all observations are LEB128, and those of buckets are signed LEB128 differences from the
 //! bucket before.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use sandur_model::histogram::{Buckets, CounterReset, Span};
@@ -36,18 +37,30 @@ pub(super) fn put(batch: &SampleBatch, out: &mut Vec<u8>) -> Result<(), Error> {
         return Ok(());
     }
     put_packed(out, &batch.series.iter().map(|s| s.histograms.len() as u64).collect::<Vec<u64>>());
-    let mut before = 0i64;
+    let (mut before, mut spans) = (0i64, [Encoded::default(), Encoded::default()]);
     for sample in &batch.histograms {
         sample.histogram.validate().map_err(|_| Error::Misuse("a histogram is not valid"))?;
-        put_sample(sample, std::mem::replace(&mut before, sample.timestamp), out);
+        put_sample(sample, std::mem::replace(&mut before, sample.timestamp), (&mut spans, out));
     }
     Ok(())
 }
 
-fn put_sample(sample: &HistogramSample, before: i64, out: &mut Vec<u8>) {
+/// The spans of the last histogram in the output. The next one nearly always has the same.
+#[derive(Default)]
+struct Encoded<'a> {
+    indices: &'a [i32],
+    at: Range<usize>,
+}
+
+fn put_sample<'a>(
+    sample: &'a HistogramSample,
+    before: i64,
+    (spans, out): (&mut [Encoded<'a>; 2], &mut Vec<u8>),
+) {
     let HistogramSample { timestamp, start, integer, histogram } = sample;
-    let buckets = || histogram.positive.counts.iter().chain(&histogram.negative.counts);
-    let whole = buckets().chain([&histogram.zero_count, &histogram.count]).all(|count| is_whole(*count));
+    let [positive, negative] = [&histogram.positive, &histogram.negative];
+    let whole = [&[histogram.zero_count, histogram.count][..], &positive.counts, &negative.counts];
+    let whole = whole.into_iter().all(are_whole);
     let reset = histogram.reset as u8;
     let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
     let flags = flag(*integer, INTEGER) | flag(*start != 0, HAS_START) | flag(whole, WHOLE);
@@ -65,35 +78,53 @@ fn put_sample(sample: &HistogramSample, before: i64, out: &mut Vec<u8>) {
             false => put_float(out, count),
         }
     }
-    for buckets in [&histogram.positive, &histogram.negative] {
-        put_buckets(buckets, whole, out);
+    for (buckets, spans) in [positive, negative].into_iter().zip(spans) {
+        put_spans(buckets, spans, out);
+        put_counts(&buckets.counts, whole, out);
     }
     put_varint(out, histogram.bounds.len() as u64);
     histogram.bounds.iter().for_each(|bound| put_float(out, *bound));
 }
 
+/// Whether counts are integers that are restored bit for bit when stored as such. Without an early end, so
+/// that several are compared at a time.
+fn are_whole(counts: &[f64]) -> bool {
+    counts.iter().fold(true, |all, count| all & is_whole(*count))
+}
+
 /// Whether a count is an integer that is restored bit for bit when stored as one.
+#[inline]
 fn is_whole(count: f64) -> bool {
-    (0.0..=WHOLE_MAX).contains(&count) && (count as u64 as f64).to_bits() == count.to_bits()
+    /// Added to a float up to 2^52 and subtracted again, it rounds the float to an integer.
+    const ROUND: f64 = WHOLE_MAX / 2.0;
+    let rounded = if count < ROUND { (count + ROUND) - ROUND } else { count };
+    (count.to_bits() >> 63 == 0) & (rounded.to_bits() == count.to_bits()) & (count <= WHOLE_MAX)
 }
 
 fn put_float(out: &mut Vec<u8>, value: f64) {
     out.extend_from_slice(&value.to_bits().to_le_bytes());
 }
 
-fn put_buckets(buckets: &Buckets, whole: bool, out: &mut Vec<u8>) {
-    let spans = buckets.spans();
+fn put_spans<'a>(buckets: &'a Buckets, last: &mut Encoded<'a>, out: &mut Vec<u8>) {
+    if !last.at.is_empty() && last.indices == buckets.indices {
+        return out.extend_from_within(last.at.clone());
+    }
+    let (start, spans) = (out.len(), buckets.spans());
     put_varint(out, spans.len() as u64);
     for span in spans {
         put_signed(out, span.offset.into());
         put_varint(out, span.length.into());
     }
+    *last = Encoded { indices: &buckets.indices, at: start..out.len() };
+}
+
+fn put_counts(counts: &[f64], whole: bool, out: &mut Vec<u8>) {
+    if !whole {
+        return counts.iter().for_each(|count| put_float(out, *count));
+    }
     let mut before = 0i64;
-    for count in &buckets.counts {
-        match whole {
-            true => put_signed(out, *count as i64 - std::mem::replace(&mut before, *count as i64)),
-            false => put_float(out, *count),
-        }
+    for count in counts {
+        put_signed(out, *count as i64 - std::mem::replace(&mut before, *count as i64));
     }
 }
 
@@ -185,4 +216,40 @@ fn get_buckets(reader: &mut Reader<'_>, whole: bool) -> Result<Buckets, Error> {
         });
     }
     Buckets::from_spans(&spans, counts).map_err(|_| reader.malformed("spans do not match their buckets"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Compares with a conversion to an integer and back.
+    fn check_whole(count: f64) {
+        let expected =
+            (0.0..=WHOLE_MAX).contains(&count) && (count as u64 as f64).to_bits() == count.to_bits();
+        assert_eq!(is_whole(count), expected, "{count} {:016x}", count.to_bits());
+    }
+
+    #[test]
+    fn counts_that_are_integers_are_recognized() {
+        let edges = [0.0, -0.0, 0.5, 1.0, -1.0, 1e300, f64::MIN_POSITIVE, 5e-324, f64::INFINITY, f64::NAN];
+        edges.into_iter().chain([f64::NEG_INFINITY, f64::from_bits(u64::MAX)]).for_each(check_whole);
+        for exponent in 0..64 {
+            let power = (1u64 << exponent) as f64;
+            for count in [power - 1.0, power - 0.5, power, power + 0.5, power + 1.0, power.next_up()] {
+                check_whole(count);
+                check_whole(count.next_down());
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_counts_that_are_integers_are_recognized(bits in any::<u64>(), integer in any::<u64>(), by in 0u32..64) {
+            check_whole(f64::from_bits(bits));
+            check_whole((integer >> by) as f64);
+            check_whole((integer >> by) as f64 / 2.0);
+        }
+    }
 }
