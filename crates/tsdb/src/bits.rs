@@ -123,6 +123,38 @@ impl<'a> Bits<'a> {
         }
     }
 
+    /// Reads a signed value of variable width for each item. Returns the same as [`Bits::varbit`] for each, but
+    /// after an error more of the items may have been changed.
+    #[inline]
+    pub fn varbits<T>(&mut self, items: &mut [T], mut each: impl FnMut(&mut T, i64)) -> Result<(), Error> {
+        /// The longest prefix of ones that is decoded here: 8 to 25 bits follow most of the others.
+        const ONES_MAX: u32 = 6;
+        /// Bits of a value by the number of ones before it.
+        const BITS: [u8; 8] = [0, 3, 6, 9, 12, 18, 25, 0];
+        /// Bits of the longest value with its prefix.
+        const LONGEST: u32 = ONES_MAX + 1 + 25;
+        let (mut word, mut left) = (0, 0);
+        for item in items {
+            if left < LONGEST {
+                (word, left) = (self.peek(), 64 - (self.at % 8) as u32);
+            }
+            let ones = (!word).leading_zeros();
+            if ones > ONES_MAX {
+                each(item, self.varbit()?);
+                left = 0;
+                continue;
+            }
+            let bits = u32::from(BITS[ones as usize & 7]);
+            let length = ones + 1 + bits;
+            let value = word << (ones + 1) >> 1 >> (63 - bits);
+            let is_negative = value > 1 << bits >> 1;
+            each(item, value.wrapping_sub(u64::from(is_negative) << bits) as i64);
+            (word, left) = (word << length, left - length);
+            self.at += length as usize;
+        }
+        self.skip(0)
+    }
+
     /// An unsigned value of variable width.
     #[inline]
     pub fn varbit_unsigned(&mut self) -> Result<u64, Error> {
@@ -171,5 +203,43 @@ impl Xor {
         }
         self.bits ^= from.read(64 - self.leading - self.trailing)? << self.trailing;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn values_are_read_together_as_they_are_one_by_one(
+            parts in prop::collection::vec((0u32..9, any::<u64>()), 0..60),
+            start in 0u32..8,
+            cut in 0usize..4,
+            count in 0usize..70,
+        ) {
+            // Prefixes of all lengths, each followed by random bits.
+            let mut bits = vec![false; start as usize];
+            for (ones, rest) in parts {
+                bits.extend((0..ones).map(|_| true));
+                bits.extend((0..64).map(|at| rest >> at & 1 == 1).take(if ones < 8 { 27 } else { 70 }));
+            }
+            let mut bytes = vec![0u8; bits.len().div_ceil(8)];
+            bits.iter().enumerate().filter(|(_, bit)| **bit).for_each(|(at, _)| bytes[at / 8] |= 0x80 >> (at % 8));
+            bytes.truncate(bytes.len().saturating_sub(cut));
+            let (mut together, mut single) = (Bits::new(&bytes), Bits::new(&bytes));
+            let skipped = (together.skip(start), single.skip(start));
+            prop_assert_eq!(skipped.0.is_ok(), skipped.1.is_ok());
+            prop_assume!(skipped.0.is_ok());
+            let (mut found, mut expected) = (vec![0i64; count], Vec::new());
+            let outcome = together.varbits(&mut found, |item, value| *item = value);
+            let all = (0..count).try_for_each(|_| single.varbit().map(|value| expected.push(value)));
+            prop_assert_eq!(outcome.is_ok(), all.is_ok());
+            if outcome.is_ok() {
+                prop_assert_eq!((found, together.at), (expected, single.at));
+            }
+        }
     }
 }

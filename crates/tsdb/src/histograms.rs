@@ -62,19 +62,29 @@ impl Layout {
         }
     }
 
-    fn histogram(&self, n: u64, counts: Counts) -> Result<FloatHistogram, Error> {
-        let reset = match (self.is_gauge, n) {
+    /// What is known about a reset before the histogram of this number.
+    fn reset(&self, n: u64) -> CounterReset {
+        match (self.is_gauge, n) {
             (true, _) => CounterReset::Gauge,
             // The chunk before may not exist any more, so nothing is known about the first one.
             (false, 0) => CounterReset::Unknown,
             (false, _) => CounterReset::NotReset,
-        };
+        }
+    }
+
+    /// A histogram of the layout, in which all counts are zero.
+    fn template(&self) -> Result<FloatHistogram, Error> {
+        let (positive, negative) = (vec![0.0; self.positive_count], vec![0.0; self.negative_count]);
+        self.histogram(0, Counts { count: 0.0, zero_count: 0.0, sum: 0.0, positive, negative })
+    }
+
+    fn histogram(&self, n: u64, counts: Counts) -> Result<FloatHistogram, Error> {
         if counts.sum.to_bits() == STALE_BITS {
-            return Ok(FloatHistogram { sum: counts.sum, ..FloatHistogram::default() });
+            return Ok(stale_marker());
         }
         let invalid = |_| Error::Malformed { what: "the spans of a histogram" };
         Ok(FloatHistogram {
-            reset,
+            reset: self.reset(n),
             schema: self.schema,
             zero_threshold: self.zero_threshold,
             zero_count: counts.zero_count,
@@ -84,6 +94,103 @@ impl Layout {
             negative: Buckets::from_spans(&self.negative, counts.negative).map_err(invalid)?,
             bounds: Arc::clone(&self.bounds),
         })
+    }
+}
+
+fn stale_marker() -> FloatHistogram {
+    FloatHistogram { sum: f64::from_bits(STALE_BITS), ..FloatHistogram::default() }
+}
+
+/// Histograms with integer counts that have the same buckets, in the form of their chunk.
+#[derive(Clone, Debug)]
+pub struct IntegerHistograms {
+    /// A histogram of the layout of those that are no stale markers.
+    layout: FloatHistogram,
+    rows: Vec<IntegerRow>,
+    /// Differences of the counts of buckets, row by row; none of stale markers.
+    deltas: Vec<i64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct IntegerRow {
+    time_ms: i64,
+    reset: CounterReset,
+    count: u64,
+    zero_count: u64,
+    sum: f64,
+    /// The position of its first difference.
+    deltas: usize,
+}
+
+/// A histogram with integer counts.
+#[derive(Clone, Copy, Debug)]
+pub struct IntegerHistogram<'a> {
+    /// Milliseconds since the epoch.
+    pub time_ms: i64,
+    /// What is known about a reset before it.
+    pub reset: CounterReset,
+    /// Number of all observations.
+    pub count: u64,
+    /// Number of observations in the zero bucket.
+    pub zero_count: u64,
+    /// Sum of all observed values.
+    pub sum: f64,
+    /// The count of each positive bucket as the difference from the one before.
+    pub positive: &'a [i64],
+    /// The same of the negative buckets.
+    pub negative: &'a [i64],
+}
+
+impl IntegerHistograms {
+    /// The number of histograms.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// A histogram with the schema, the buckets and the bounds of all that are no stale markers.
+    pub fn layout(&self) -> &FloatHistogram {
+        &self.layout
+    }
+
+    /// The histograms. Stale markers have the stale bits as their sum, and no buckets.
+    pub fn iter(&self) -> impl Iterator<Item = IntegerHistogram<'_>> {
+        let positive = self.layout.positive.len();
+        self.rows.iter().map(move |row| {
+            let buckets = match row.sum.to_bits() {
+                STALE_BITS => 0,
+                _ => positive + self.layout.negative.len(),
+            };
+            let own = &self.deltas[row.deltas..row.deltas + buckets];
+            let (positive, negative) = own.split_at(positive.min(buckets));
+            let IntegerRow { time_ms, reset, count, zero_count, sum, .. } = *row;
+            IntegerHistogram { time_ms, reset, count, zero_count, sum, positive, negative }
+        })
+    }
+
+    /// The histogram with float counts.
+    pub fn as_float(&self, of: &IntegerHistogram<'_>) -> FloatHistogram {
+        if of.sum.to_bits() == STALE_BITS {
+            return stale_marker();
+        }
+        let buckets = |layout: &Buckets, deltas: &[i64]| Buckets {
+            indices: layout.indices.clone(),
+            counts: absolute(deltas),
+        };
+        FloatHistogram {
+            reset: of.reset,
+            zero_count: of.zero_count as f64,
+            count: of.count as f64,
+            sum: of.sum,
+            positive: buckets(&self.layout.positive, of.positive),
+            negative: buckets(&self.layout.negative, of.negative),
+            bounds: Arc::clone(&self.layout.bounds),
+            ..self.layout
+        }
     }
 }
 
@@ -156,27 +263,27 @@ impl Twice {
     }
 }
 
-/// Reads absolute values of `count` buckets, of which the file has the differences.
-fn absolute(buckets: &[Twice]) -> Vec<f64> {
+/// The counts of buckets of which these are the differences.
+fn absolute(deltas: &[i64]) -> Vec<f64> {
     let mut current = 0i64;
-    buckets
-        .iter()
-        .map(|bucket| {
-            current = current.wrapping_add(bucket.value);
-            current as f64
-        })
-        .collect()
+    let counts = deltas.iter().map(|delta| {
+        current = current.wrapping_add(*delta);
+        current as f64
+    });
+    counts.collect()
 }
 
-/// Calls `each` for each histogram of a chunk with integer counts, until it fails.
+/// Returns the histograms of a chunk with integer counts whose times are wanted. `take` is called with the
+/// memory of each as a [`FloatHistogram`] before it is added.
 pub fn decode_integers(
     data: &[u8],
-    mut each: impl FnMut(i64, FloatHistogram) -> Result<(), Error>,
-) -> Result<(), Error> {
+    is_wanted: impl Fn(i64) -> bool,
+    mut take: impl FnMut(u64) -> Result<(), Error>,
+) -> Result<Option<IntegerHistograms>, Error> {
     let mut from = Bits::new(data);
     let count = from.read(16)?;
     if count == 0 {
-        return Ok(());
+        return Ok(None);
     }
     let flags = from.byte()?;
     let layout = Layout::read(&mut from, flags)?;
@@ -185,9 +292,10 @@ pub fn decode_integers(
     let mut zeros = Twice { value: from.varbit_unsigned()? as i64, delta: 0 };
     let mut sum = Xor::new(from.float()?);
     let mut buckets = vec![Twice::default(); layout.positive_count + layout.negative_count];
-    for bucket in &mut buckets {
-        bucket.value = from.varbit()?;
-    }
+    from.varbits(&mut buckets, |bucket, value| bucket.value = value)?;
+    let template = layout.template();
+    let mut found =
+        IntegerHistograms { layout: FloatHistogram::default(), rows: Vec::new(), deltas: Vec::new() };
     for n in 0..count {
         if n > 0 {
             time.read(&mut from)?;
@@ -195,22 +303,32 @@ pub fn decode_integers(
             zeros.read(&mut from)?;
             sum.read(&mut from)?;
             if sum.bits != STALE_BITS {
-                for bucket in &mut buckets {
-                    bucket.read(&mut from)?;
-                }
+                from.varbits(&mut buckets, |bucket, change| {
+                    bucket.delta = bucket.delta.wrapping_add(change);
+                    bucket.value = bucket.value.wrapping_add(bucket.delta);
+                })?;
             }
         }
-        let (positive, negative) = layout.of_both_signs(&buckets, sum.bits);
-        let counts = Counts {
-            count: total.value as u64 as f64,
-            zero_count: zeros.value as u64 as f64,
-            sum: sum.value(),
-            positive: absolute(positive),
-            negative: absolute(negative),
-        };
-        each(time.value, layout.histogram(n, counts)?)?;
+        let is_stale = sum.bits == STALE_BITS;
+        if let (false, Err(error)) = (is_stale, &template) {
+            return Err(error.clone());
+        }
+        if !is_wanted(time.value) {
+            continue;
+        }
+        // A stale marker has no buckets: its chunk has no bits for them, so work for them would not be bounded
+        // by the size of the chunk.
+        let own = if is_stale { &[][..] } else { &buckets };
+        take((size_of::<FloatHistogram>() + 12 * own.len()) as u64)?;
+        let reset = layout.reset(n);
+        let (count, zero_count, sum) = (total.value as u64, zeros.value as u64, sum.value());
+        let row =
+            IntegerRow { time_ms: time.value, reset, count, zero_count, sum, deltas: found.deltas.len() };
+        found.rows.push(row);
+        found.deltas.extend(own.iter().map(|bucket| bucket.value));
     }
-    Ok(())
+    found.layout = template.unwrap_or_default();
+    Ok(Some(found))
 }
 
 /// Calls `each` for each histogram of a chunk with float counts, until it fails.

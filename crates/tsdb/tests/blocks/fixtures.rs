@@ -85,7 +85,8 @@ fn read(block: &str) -> Vec<Expected> {
         let text = |number| index.symbols().get(number).unwrap().to_owned();
         let labels = series.labels.iter().map(|(name, value)| (text(*name), text(*value))).collect();
         let floats = samples.floats.iter().map(|(time, value)| (time.to_string(), bits(*value)));
-        let histograms = samples.histograms.iter().map(shown).collect();
+        let mut histograms = Vec::new();
+        samples.each_histogram(|one| histograms.push(shown(one)));
         if !samples.is_empty() {
             all.push(Expected { labels, floats: floats.collect(), histograms });
         }

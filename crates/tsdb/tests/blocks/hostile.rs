@@ -190,5 +190,5 @@ fn stale_markers_and_spans_without_buckets_cost_no_work_for_each_histogram() {
     samples.clear();
     samples.add_chunk(&histograms(65_536, 1, 1.0, 5 * 65_535), |_| true).unwrap();
     assert_eq!(samples.len(), 65_535);
-    assert!(samples.histograms.iter().all(|one| one.histogram.positive.indices == [0]));
+    samples.each_histogram(|one| assert_eq!(one.histogram.positive.indices, [0]));
 }

@@ -1,7 +1,8 @@
 //! Encodes series as requests of remote write 1.0.
 
+use sandur_model::STALE_BITS;
 use sandur_protobuf::{Writer as _, prometheus};
-use sandur_tsdb::Samples;
+use sandur_tsdb::{Histograms, IntegerHistogram, IntegerHistograms, Samples};
 
 use crate::import::sending::{Request, Written};
 
@@ -32,15 +33,43 @@ impl Encoder {
             floats = later;
             self.added(now.len());
         }
-        for some in samples.histograms.chunks(HISTOGRAMS_AT_ONCE) {
-            self.request.message(1, |series| {
-                prometheus::labels(series, pairs());
-                for one in some {
-                    prometheus::histogram(series, one.time_ms, &one.histogram, one.integer);
+        for some in &samples.histograms {
+            match some {
+                Histograms::Integers(all) => self.integers(labels, all),
+                Histograms::Floats(all) => {
+                    for some in all.chunks(HISTOGRAMS_AT_ONCE) {
+                        self.series(labels, some, |series, one| {
+                            prometheus::histogram(series, one.time_ms, &one.histogram, one.integer);
+                        });
+                    }
                 }
-            });
-            self.added(some.len());
+            }
         }
+    }
+
+    fn integers(&mut self, labels: &[(String, String)], all: &IntegerHistograms) {
+        let mut writer = prometheus::IntegerHistograms::new(all.layout());
+        let rows: Vec<IntegerHistogram<'_>> = all.iter().collect();
+        for some in rows.chunks(HISTOGRAMS_AT_ONCE) {
+            self.series(labels, some, |series, one| {
+                if one.sum.to_bits() == STALE_BITS {
+                    return prometheus::histogram(series, one.time_ms, &all.as_float(one), true);
+                }
+                let IntegerHistogram { time_ms, reset, count, zero_count, sum, positive, negative } = *one;
+                let numbers =
+                    prometheus::IntegerNumbers { time_ms, reset, count, zero_count, sum, positive, negative };
+                writer.add(series, &numbers);
+            });
+        }
+    }
+
+    /// Adds a series with some histograms.
+    fn series<T>(&mut self, labels: &[(String, String)], some: &[T], mut add: impl FnMut(&mut Vec<u8>, &T)) {
+        self.request.message(1, |series| {
+            prometheus::labels(series, labels.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+            some.iter().for_each(|one| add(series, one));
+        });
+        self.added(some.len());
     }
 
     fn added(&mut self, samples: usize) {

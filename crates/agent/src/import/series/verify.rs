@@ -75,13 +75,13 @@ impl Sink for Choosing {
 
     fn series(&mut self, labels: &[(String, String)], samples: &Samples) {
         let stale = samples.floats.iter().filter(|(_, value)| value.to_bits() == STALE_BITS).count();
-        self.read += (samples.floats.len() + samples.histograms.len() - stale) as u64;
+        self.read += (samples.len() - stale) as u64;
         let hash = xxh3_64_with_seed(format!("{labels:?}").as_bytes(), self.seed);
         if !self.is_complete && self.best.as_ref().is_some_and(|(best, _)| *best <= hash) {
             return;
         }
         let mut all: Vec<(i64, Value)> = samples.floats.iter().map(|(t, v)| (*t, float(*v))).collect();
-        all.extend(samples.histograms.iter().map(|one| (one.time_ms, histogram(&one.histogram))));
+        samples.each_histogram(|one| all.push((one.time_ms, histogram(&one.histogram))));
         all.retain(|(_, value)| !value.is_stale());
         all.sort_by_key(|(time, _)| *time);
         if all.is_empty() {
