@@ -146,6 +146,10 @@ fn decode_with<D>(
     (reservation, outcome)
 }
 
+/// Bytes that are reserved at least when a decoder needs more: a reservation locks the budget of all
+/// requests, and a histogram takes about half a KiB. What is left in the end is returned.
+const AHEAD_BYTES: u64 = 64 << 10;
+
 /// A reservation through the interface of decoders.
 struct Lent {
     reservation: RefCell<FairReservation>,
@@ -161,12 +165,14 @@ impl Memory for Lent {
             self.left.set(self.left.get() - bytes);
             return true;
         };
-        if self.reservation.borrow_mut().try_grow(missing).is_err() {
-            self.asked.set(Some(missing));
-            return false;
+        let mut reservation = self.reservation.borrow_mut();
+        let grown =
+            [missing.max(AHEAD_BYTES), missing].into_iter().find(|more| reservation.try_grow(*more).is_ok());
+        match grown {
+            Some(more) => self.left.set(more - missing),
+            None => self.asked.set(Some(missing)),
         }
-        self.left.set(0);
-        true
+        grown.is_some()
     }
 
     fn give(&self, bytes: u64) {
