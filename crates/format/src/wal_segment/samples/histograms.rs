@@ -37,6 +37,9 @@ pub(super) fn put(batch: &SampleBatch, out: &mut Vec<u8>) -> Result<(), Error> {
         return Ok(());
     }
     put_packed(out, &batch.series.iter().map(|s| s.histograms.len() as u64).collect::<Vec<u64>>());
+    // What most histograms take at most. It is less than what the batch takes.
+    let usual = |of: &FloatHistogram| 40 + 2 * (of.positive.len() + of.negative.len());
+    out.reserve(batch.histograms.iter().map(|sample| usual(&sample.histogram)).sum());
     let (mut before, mut spans) = (0i64, [Encoded::default(), Encoded::default()]);
     for sample in &batch.histograms {
         sample.histogram.validate().map_err(|_| Error::Misuse("a histogram is not valid"))?;
@@ -246,7 +249,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_counts_that_are_integers_are_recognized(bits in any::<u64>(), integer in any::<u64>(), by in 0u32..64) {
+        fn any_counts_that_are_integers_are_recognized(
+            bits in any::<u64>(),
+            integer in any::<u64>(),
+            by in 0u32..64,
+        ) {
             check_whole(f64::from_bits(bits));
             check_whole((integer >> by) as f64);
             check_whole((integer >> by) as f64 / 2.0);
