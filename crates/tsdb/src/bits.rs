@@ -123,8 +123,8 @@ impl<'a> Bits<'a> {
         }
     }
 
-    /// Reads a signed value of variable width for each item. Returns the same as [`Bits::varbit`] for each, but
-    /// after an error more of the items may have been changed.
+    /// Reads a signed value of variable width for each item, as [`Bits::varbit`] does. After an error more of
+    /// the items may have been changed.
     #[inline]
     pub fn varbits<T>(&mut self, items: &mut [T], mut each: impl FnMut(&mut T, i64)) -> Result<(), Error> {
         /// The longest prefix of ones that is decoded here: 8 to 25 bits follow most of the others.
@@ -227,7 +227,8 @@ mod tests {
                 bits.extend((0..64).map(|at| rest >> at & 1 == 1).take(if ones < 8 { 27 } else { 70 }));
             }
             let mut bytes = vec![0u8; bits.len().div_ceil(8)];
-            bits.iter().enumerate().filter(|(_, bit)| **bit).for_each(|(at, _)| bytes[at / 8] |= 0x80 >> (at % 8));
+            let ones = bits.iter().enumerate().filter(|(_, bit)| **bit);
+            ones.for_each(|(at, _)| bytes[at / 8] |= 0x80 >> (at % 8));
             bytes.truncate(bytes.len().saturating_sub(cut));
             let (mut together, mut single) = (Bits::new(&bytes), Bits::new(&bytes));
             let skipped = (together.skip(start), single.skip(start));

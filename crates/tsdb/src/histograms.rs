@@ -316,8 +316,7 @@ pub fn decode_integers(
         if !is_wanted(time.value) {
             continue;
         }
-        // A stale marker has no buckets: its chunk has no bits for them, so work for them would not be bounded
-        // by the size of the chunk.
+        // A stale marker has none: see `Layout::of_both_signs`.
         let own = if is_stale { &[][..] } else { &buckets };
         take((size_of::<FloatHistogram>() + 12 * own.len()) as u64)?;
         let reset = layout.reset(n);
