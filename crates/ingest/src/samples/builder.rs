@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_model::histogram::SCHEMA_MAX;
+use sandur_model::histogram::{SCHEMA_MAX, Span as BucketSpan};
 use sandur_model::{
     Arena, DAY_NS, Exemplar, FloatHistogram, HistogramSample, LabelText, Labels, Limits, MILLISECOND_NS,
     MetricMetadata, SampleBatch, SeriesLabels, Span, StreamId,
@@ -14,7 +14,6 @@ use super::decoded::{DecodedSamples, DeltaSeries, Written};
 use super::items::Items;
 use super::labels_check::{Refusal, ShownSeries, check_limits, labels_of};
 use super::name_cache::KnownName;
-use super::native_histogram::SpanLists;
 use super::series_cache::{KnownSeries, SeriesCache, SeriesReader};
 use super::series_key::{SeriesKey, SeriesNaming};
 use crate::error::Error;
@@ -86,7 +85,7 @@ pub(crate) struct SampleBuilder<'a> {
     /// The line of each series, if the caller requests the refused lines.
     lines: Vec<u32>,
     /// Lists that the decoder of histograms uses again: at most a KiB.
-    pub(crate) spans: SpanLists,
+    pub(crate) spans: [Vec<BucketSpan>; 2],
 }
 
 /// A native histogram as decoded.
@@ -140,7 +139,7 @@ impl<'a> SampleBuilder<'a> {
             met: 0,
             line: None,
             lines: Vec::new(),
-            spans: SpanLists::default(),
+            spans: Default::default(),
         }
     }
 

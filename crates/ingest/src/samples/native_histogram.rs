@@ -23,7 +23,7 @@ const SPANS_KEPT_MAX: usize = 64;
 const EXACT_MAX: u64 = 1 << 53;
 
 /// Lists of spans that one histogram after the other uses.
-pub(crate) type SpanLists = [Vec<Span>; 2];
+type SpanLists = [Vec<Span>; 2];
 
 /// Decodes a histogram and adds it to the open series.
 pub(crate) fn read(builder: &mut SampleBuilder<'_>, message: Reader<'_>) -> Result<(), Error> {
@@ -312,4 +312,99 @@ pub(super) fn doubles(message: &mut Reader<'_>, wire: Wire, into: &mut Vec<f64>)
         _ => message.skip(wire)?,
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use sandur_protobuf::{Writer as _, zigzag};
+
+    use super::*;
+
+    /// Decodes a message: a histogram and whether it is of integers, or why it is refused; nothing if it is
+    /// malformed.
+    fn built(message: &[u8]) -> Option<Result<(FloatHistogram, bool), String>> {
+        let mut parts = Parts::default();
+        parts.read(Reader::new(message)).ok()?;
+        let built = parts.build().ok()?;
+        Some(built.map(|new| (new.histogram, new.integer)))
+    }
+
+    /// Adds the differences one by one: to counts, or nothing if a count is negative or too large.
+    fn slowly(deltas: &[i64]) -> Option<Vec<f64>> {
+        let mut count = 0i64;
+        let counts = deltas.iter().map(|delta| {
+            count = count.checked_add(*delta).filter(|count| *count >= 0)?;
+            Some(count as f64)
+        });
+        counts.collect()
+    }
+
+    proptest! {
+        #[test]
+        fn differences_are_the_same_however_they_are_packed(
+            deltas in prop::collection::vec(prop_oneof![0i64..9, -3i64..900, any::<i64>()], 0..20),
+            few in prop::collection::vec(0i64..900, 0..20),
+            is_small in any::<bool>(),
+            cut in any::<prop::sample::Index>(),
+            (miscounted, is_nan, is_float) in (0u64..2, any::<bool>(), any::<bool>()),
+        ) {
+            let deltas = if is_small { few } else { deltas };
+            let expected = slowly(&deltas);
+            let total: f64 = expected.iter().flatten().sum::<f64>() + 2.0;
+            let write = |fill: &dyn Fn(&mut Vec<u8>)| {
+                let mut message = Vec::new();
+                message.message(11, |span| span.number(2, deltas.len() as u64));
+                fill(&mut message);
+                match is_float {
+                    true => message.double(2, total),
+                    false => message.varint(1, (total as u64).saturating_add(miscounted)),
+                }
+                message.double(3, if is_nan { f64::NAN } else { 1.5 });
+                message.varint(6, 2);
+                message
+            };
+            let packed =
+                |message: &mut Vec<u8>, some: &[i64]| message.packed(12, some.iter().copied().map(zigzag));
+            let (first, second) = deltas.split_at(cut.index(deltas.len() + 1));
+            let whole = write(&|message| packed(message, &deltas));
+            let split = write(&|message| [first, second].iter().for_each(|some| packed(message, some)));
+            let single = write(&|message| deltas.iter().for_each(|one| message.varint(12, zigzag(*one))));
+            let shown = |message: &[u8]| format!("{:?}", built(message));
+            prop_assert_eq!(shown(&whole), shown(&split));
+            prop_assert_eq!(shown(&whole), shown(&single));
+            match (built(&whole), expected) {
+                (Some(Ok((found, true))), Some(counts)) => {
+                    prop_assert_eq!(&found.positive.counts, &counts);
+                    prop_assert!(check_count(&found).is_ok());
+                }
+                (Some(Ok((_, integer))), _) => prop_assert!(!integer),
+                (Some(Err(_)), counts) => {
+                    let is_valid = counts.is_some() && miscounted == 0 && total < EXACT_MAX as f64;
+                    prop_assert!(!is_valid || is_float);
+                }
+                (None, _) => prop_assert!(false, "the message is well-formed"),
+            }
+        }
+    }
+
+    #[test]
+    fn differences_that_are_cut_short_or_too_long_are_malformed() {
+        for packed in [&b"\x80"[..], b"\x02\xFF", b"\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01"] {
+            for integer in [true, false] {
+                let mut message = Vec::new();
+                if integer {
+                    message.varint(1, 1)
+                } else {
+                    message.double(2, 1.0)
+                }
+                message.bytes(12, packed);
+                assert!(built(&message).is_none(), "{packed:?}");
+                message.bytes(12, &[0]);
+                assert!(built(&message).is_none(), "{packed:?}, then another field");
+            }
+        }
+        let longer_than_the_message = b"\x62\x05\x02";
+        assert!(built(longer_than_the_message).is_none());
+    }
 }
