@@ -14,6 +14,8 @@ use crate::{
 const FUZZ_SECONDS: &str = "1200";
 /// Number of cases of a property test. It replaces the number that a test sets.
 const PROPERTY_CASES: &str = "10000";
+/// With this variable, tests try all of what they try a part of at each change.
+const LONG_FORMS: &str = "SANDUR_LONG_FORMS";
 
 /// Attacks on memory that are repeated in a memory cgroup, and the number of repetitions.
 const MEMORY_ATTACKS: [&str; 2] = ["thin-days", "delete-filters"];
@@ -33,6 +35,7 @@ const PARTS: &[Part] = &[
     Part { name: "properties", arguments: &[], run: properties },
     Part { name: "cache", arguments: &[], run: cache },
     Part { name: "fields of lines", arguments: &[], run: fields },
+    Part { name: "nested queries", arguments: &[], run: nested },
     Part { name: "clients", arguments: &[], run: suites::clients },
     Part { name: "many seeds", arguments: &[], run: many_seeds },
     Part { name: "rules of Prometheus", arguments: RULES, run: differential::run_differential },
@@ -164,6 +167,14 @@ fn fields(_: &[String]) -> Result<()> {
     run_command(&mut command).context("fields of lines")
 }
 
+/// Repeats each form of the language with all lengths.
+fn nested(_: &[String]) -> Result<()> {
+    let mut command = cargo();
+    command.args(["test", "--release", "--package", "sandur-conformance"]);
+    command.args(["--test", "it", "--", "nesting"]).env(LONG_FORMS, "1");
+    run_command(&mut command).context("nested queries")
+}
+
 /// Runs simulations that are tests of crates, with many seeds. Each change runs only a few of them.
 fn many_seeds(_: &[String]) -> Result<()> {
     for (package, target, name) in MANY_SEEDS {
@@ -189,6 +200,6 @@ fn memory_cgroups(_: &[String]) -> Result<()> {
 fn properties(_: &[String]) -> Result<()> {
     let mut command = cargo();
     command.args(["test", "--workspace", "--lib", "--no-fail-fast"]);
-    command.env("PROPTEST_CASES", PROPERTY_CASES);
+    command.env("PROPTEST_CASES", PROPERTY_CASES).env(LONG_FORMS, "1");
     run_command(&mut command).context("properties with many cases")
 }

@@ -79,7 +79,7 @@ fn hostile(ground: &Ground<'_>) -> Vec<Vec<u8>> {
 /// Sends valid series that are all new, as of an exporter with a label that differs for each request.
 fn many_series(ground: &Ground<'_>, client: usize) {
     let now = ground.env.now_ns() / 1_000_000;
-    for round in 0..ground.pick(2, 20) {
+    for round in 0..ground.pick(1, 20) {
         let mut plain = Vec::new();
         for n in 0..10_000 {
             let id = format!("{client}-{round}-{n}");

@@ -466,7 +466,8 @@ async fn survives(seed: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn crashes_and_other_processes_neither_lose_nor_restore_rows() {
-    for seed in 0..6 {
+    let is_long = sandur_runtime::environment::variable("SANDUR_LONG_FORMS").is_some();
+    for seed in 0..if is_long { 12 } else { 3 } {
         survives(seed).await;
     }
 }

@@ -189,12 +189,13 @@ async fn idle_beside(others: usize, seconds: u64) {
 #[tokio::test(start_paused = true)]
 async fn an_idle_process_beside_many_reads_no_wal_and_rarely_the_catalog() {
     idle_beside(2, 300).await;
-    idle_beside(19, 600).await;
+    idle_beside(9, 240).await;
 }
 
 #[tokio::test(start_paused = true)]
 #[ignore = "takes minutes; `cargo xtask nightly` runs it"]
 async fn an_idle_process_beside_a_hundred_reads_few_heartbeats() {
+    idle_beside(19, 600).await;
     idle_beside(99, 240).await;
 }
 

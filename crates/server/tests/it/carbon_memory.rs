@@ -26,9 +26,9 @@ const RUN_MAX: Duration = Duration::from_secs(90);
 /// Minimum number of new names.
 const NAMES_MIN: u64 = 25_000;
 const LINES: u64 = 1_000;
-/// Maximum number of names of a compressed stream: the content of socket buffers is decompressed to a
-/// multiple.
-const PACKED_MAX: u64 = 10_000;
+/// Maximum number of names of a sender: the content of socket buffers of a compressed stream is
+/// decompressed to a multiple, and every request of a client reads all names.
+const NAMES_MAX: u64 = 10_000;
 /// Requests for all data; each may be refused because of memory.
 const ASKED: [&str; 4] = [
     "/render?target=sumSeries(memory.*.*.*)&from=-1h&format=json",
@@ -37,8 +37,8 @@ const ASKED: [&str; 4] = [
     "/metrics/index.json",
 ];
 
-/// Sends new names until it is stopped, half of the senders in one compressed stream. Returns how many,
-/// once they are durable.
+/// Sends new names until it is stopped or has sent enough, half of the senders in one compressed stream.
+/// Returns how many, once they are durable.
 fn send(address: SocketAddr, sender: usize, stop: &AtomicBool) -> u64 {
     let stream = TcpStream::connect(address).unwrap();
     let (mut sent, second) = (0, now_ns() / 1_000_000_000 - 60);
@@ -50,12 +50,14 @@ fn send(address: SocketAddr, sender: usize, stop: &AtomicBool) -> u64 {
     };
     if sender.is_multiple_of(2) {
         let mut plain = &stream;
-        while !stop.load(Ordering::Relaxed) {
-            plain.write_all(lines().as_bytes()).unwrap();
+        for _ in 0..NAMES_MAX / LINES {
+            if !stop.load(Ordering::Relaxed) {
+                plain.write_all(lines().as_bytes()).unwrap();
+            }
         }
     } else {
         let mut packed = zstd::stream::write::Encoder::new(&stream, 1).unwrap();
-        for _ in 0..PACKED_MAX / LINES {
+        for _ in 0..NAMES_MAX / LINES {
             packed.write_all(lines().as_bytes()).unwrap();
         }
         packed.finish().unwrap();

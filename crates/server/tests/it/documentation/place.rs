@@ -40,7 +40,8 @@ const FILES: &[(&str, &str)] = &[
     ),
     ("work/ca.pem", ""),
     ("etc/sandur/rules/rules.yml", "groups:\n- name: g\n  rules:\n  - {record: one, expr: vector(1)}\n"),
-    ("work/rules.yml", "groups:\n- name: g\n  rules:\n  - {record: one, expr: vector(1)}\n"),
+    // A week is replayed three times, with one evaluation in an interval.
+    ("work/rules.yml", "groups:\n- name: g\n  interval: 1h\n  rules:\n  - {record: one, expr: vector(1)}\n"),
     (
         "work/tests.yml",
         "rule_files: [rules.yml]\ntests:\n- promql_expr_test:\n  \
