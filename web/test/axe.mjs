@@ -24,7 +24,9 @@ export async function filled({ server, onEnd }, now) {
   const folder = await mkdtemp(join(tmpdir(), "sandur-rules-"));
   onEnd(() => rm(folder, { recursive: true, force: true }));
   await writeFile(join(folder, "shop.yml"), RULES);
-  const sandur = await server("--query-slow-threshold", "1ms", "--rules", folder);
+  await writeFile(join(folder, "shop.json"), '{"sandur": 1, "title": "Shop"}');
+  await writeFile(join(folder, "cut.json"), '{"sandur": 1,');
+  const sandur = await server("--query-slow-threshold", "1ms", "--rules", join(folder, "shop.yml"), "--dashboards", folder);
   const levels = ["error", "warn", "info", "debug"];
   await sandur.push({ app: "x" }, Array.from({ length: 300 }, (_, n) => [now - n * 5000, `level=${levels[n % 4]} msg="line ${n}" user=ada`]));
   await sandur.samples(`# TYPE shop_orders_total counter\n# HELP shop_orders_total Orders.\n${Array.from({ length: 60 }, (_, n) => `shop_orders_total{region="eu"} ${n} ${now - (60 - n) * 30_000}`).join("\n")}\n`);

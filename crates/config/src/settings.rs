@@ -47,6 +47,8 @@ pub struct Settings {
     pub scrape_config: String,
     /// Files and folders of rules; empty: none.
     pub rules: Vec<String>,
+    /// Folder of dashboards for the explorer; empty: none.
+    pub dashboards: String,
     /// Evaluates the built-in rules about this server, over its own metrics.
     pub self_rules: bool,
     /// URLs of Alertmanagers.
@@ -504,6 +506,7 @@ impl Default for Settings {
             scrape: Vec::new(),
             scrape_config: String::new(),
             rules: Vec::new(),
+            dashboards: String::new(),
             self_rules: false,
             alertmanager_url: Vec::new(),
             ruler: Ruler::default(),

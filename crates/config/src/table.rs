@@ -102,6 +102,13 @@ pub static OPTIONS: &[OptionSpec] = &[
         |s| Slot::List(&mut s.rules),
     ),
     option(
+        "dashboards",
+        "Folder of dashboards that the explorer offers to everyone: at most 1,000 files NAME.json or \
+         FOLDER/NAME.json of at most 2 MiB, as the explorer or Grafana exports them. They are read again \
+         when they change (docs/explorer.md). Empty: none.",
+        |s| Slot::Text(&mut s.dashboards),
+    ),
+    option(
         "self_rules",
         "Evaluate the built-in alerts and recording rules about this server (packaging/alerts.yml, \
          packaging/recording.yml) for the tenant ruler.tenant. \

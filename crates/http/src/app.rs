@@ -15,6 +15,7 @@ use sandur_rules::stored::StoredRules;
 use sandur_rules::{OtherRulers, RulesShown};
 
 use super::scrape_state::Scraping;
+use crate::dashboard_folder::DashboardFolder;
 use crate::server_metrics::ServerMetrics;
 
 /// Shared state of all handlers. Cheap to clone: a handle.
@@ -70,6 +71,8 @@ pub struct AppState {
     pub rules: RulesShown,
     /// Rules that were stored through the API.
     pub stored_rules: StoredRules,
+    /// Dashboards that the operator provides.
+    pub dashboards: DashboardFolder,
     /// What listeners of Graphite's protocols counted.
     pub carbon: Carbon,
 }

@@ -145,6 +145,8 @@ pub static ROUTES: &[&Route] = &[
     &operations::running_queries::END,
     &operations::slow_queries::OWN,
     &operations::slow_queries::ALL,
+    &operations::dashboards::LIST,
+    &operations::dashboards::ONE,
     &operations::carbon_rejected::ROUTE,
     &operations::flush::FLUSH,
     &operations::flush::TENANT,

@@ -1,4 +1,5 @@
-// Dashboards of Grafana (classic JSON, with panels in a grid or in rows) as dashboards of this page.
+// Dashboards of Grafana as dashboards of this page: classic JSON, with panels in a grid or in rows, and schema
+// version 2, which becomes classic JSON first.
 //
 // Invariants: nothing of the source runs or becomes HTML. A panel that is not understood stays in its place
 // with the reason; what is left out of a panel that is shown is a note of this panel.
@@ -6,6 +7,7 @@
 import { type Json, isRecord, list, numberOr, record, text } from "./json.ts";
 import type { Dashboard, Kind, Language, Panel, PanelQuery, Section } from "./model.ts";
 import { looksOf } from "./grafana_looks.ts";
+import { classicOf } from "./grafana_v2.ts";
 import { Sources, variableOf } from "./grafana_variables.ts";
 
 export function isGrafana(value: Json): boolean {
@@ -14,7 +16,9 @@ export function isGrafana(value: Json): boolean {
 
 export function ofGrafana(value: Json): Dashboard {
   if (isRecord(value["elements"])) {
-    throw new Error("This is a dashboard of Grafana's schema version 2. Export it as classic JSON (Export, model: Classic).");
+    const { classic, notes } = classicOf(value);
+    const read = ofGrafana(classic);
+    return { ...read, notes: [...notes, ...read.notes] };
   }
   const notes: string[] = [];
   const sources = new Sources(value);
@@ -44,7 +48,7 @@ function sectionsOf(value: Json, sources: Sources): Section[] {
     const panel = record(given);
     if (panel["type"] === "row") {
       const inside = list(panel["panels"]).map((one) => panelOf(record(one), sources));
-      sections.push({ title: text(panel["title"]) || "Row", isClosed: panel["collapsed"] === true, repeat: text(panel["repeat"]), panels: inside });
+      sections.push({ title: panel["hideHeader"] === true ? "" : text(panel["title"]) || "Row", isClosed: panel["collapsed"] === true, repeat: text(panel["repeat"]), panels: inside });
     } else {
       sections.at(-1)?.panels.push(panelOf(panel, sources));
     }
@@ -98,7 +102,9 @@ function panelOf(panel: Json, sources: Sources): Panel {
   const place = record(panel["gridPos"]);
   const w = Math.min(24, Math.max(1, numberOr(place["w"], 12)));
   const queries = kind === "text" ? [] : queriesOf(panel, sources, notes);
-  const reason = isRecord(panel["libraryPanel"]) && list(panel["targets"]).length === 0
+  const reason = text(panel["reason"]) !== ""
+    ? text(panel["reason"])
+    : isRecord(panel["libraryPanel"]) && list(panel["targets"]).length === 0
     ? "This is a library panel of Grafana; its definition is not in the file."
     : kind === null ? `Panels of the type "${text(panel["type"])}" are not supported.` : "";
   noteRest(panel, notes);

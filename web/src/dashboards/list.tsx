@@ -1,6 +1,8 @@
 // The list of dashboards, and the import of a file or a text.
 
 import { useState } from "preact/hooks";
+import { OF_SERVER, type Served, type ServedFile, servedDashboards } from "../api/dashboards.ts";
+import { Problem, Progress, useAnswer } from "../frame/answer.tsx";
 import { type Page, shared } from "../frame/frame.tsx";
 import { oneLine } from "../frame/text.ts";
 import { dateTime } from "../frame/time.ts";
@@ -39,6 +41,7 @@ export function DashboardList({ page }: { page: Page }) {
           </ul>
           <div><button onClick={() => open(emptyDashboard("New dashboard"))}>New dashboard</button></div>
         </section>
+        <OfServer page={page} url={(name) => url(OF_SERVER + name)} />
         <section class="card" aria-label="Dashboards of Sandur">
           <h2>Of Sandur itself</h2>
           <ul>
@@ -51,6 +54,42 @@ export function DashboardList({ page }: { page: Page }) {
         <Import onText={open} problem={problem} />
       </div>
     </section>
+  );
+}
+
+/** The dashboards that an operator provides; a file that cannot be used is shown with the reason. */
+function OfServer({ page, url }: { page: Page; url: (name: string) => string }) {
+  const { data, error, loading, retry } = useAnswer((signal) => servedDashboards({ signal }), [page.place.params.get("tenant"), page.runs]);
+  return (
+    <section class="card" aria-label="Dashboards of the server">
+      <h2>On the server</h2>
+      <Progress on={loading && data === null} />
+      {error ? <Problem error={error} retry={retry} /> : data && <ServedList served={data} page={page} url={url} />}
+    </section>
+  );
+}
+
+function ServedList({ served, page, url }: { served: Served; page: Page; url: (name: string) => string }) {
+  if (!served.configured) return <p class="muted">None. <code>sandur serve --dashboards FOLDER</code> offers the dashboards of a folder to everyone.</p>;
+  return (
+    <>
+      {served.notes.map((note) => <p key={note} class="warning">{oneLine(note, 500)}</p>)}
+      {served.dashboards.length === 0 && <p class="muted">The folder has no files NAME.json.</p>}
+      <ul>{served.dashboards.map((file) => <ServedRow key={file.name} file={file} page={page} url={url(file.name)} />)}</ul>
+    </>
+  );
+}
+
+function ServedRow({ file, page, url }: { file: ServedFile; page: Page; url: string }) {
+  if (file.error !== undefined) {
+    return <li class="unusable"><bdi>{oneLine(file.name, 120)}</bdi> <span class="wrong">{oneLine(file.error, 400)}</span></li>;
+  }
+  const title = file.title ? file.title : file.name;
+  return (
+    <li>
+      <a href={url} title={`${oneLine(file.name, 200)}.json`} onClick={(event) => follow(event, url)}><bdi>{oneLine(title, 120)}</bdi></a>
+      <span class="muted">{file.kind === "grafana" ? "Grafana, " : ""}{file.modified_ms === null ? "" : dateTime(file.modified_ms, page.zone)}</span>
+    </li>
   );
 }
 
@@ -72,7 +111,7 @@ function Import({ onText, problem }: { onText: (text: string) => void; problem: 
   return (
     <section class="card" aria-label="Import">
       <h2>Import</h2>
-      <p class="muted">A dashboard of Grafana (classic JSON) or one that was exported here. It stays in this browser.</p>
+      <p class="muted">A dashboard of Grafana (JSON) or one that was exported here. It stays in this browser.</p>
       <label>
         A file
         <input type="file" accept=".json,application/json" onChange={(event) => void read(event.currentTarget.files?.[0])} />

@@ -114,10 +114,16 @@ export function dashboardOf(source: string): Dashboard {
     throw new Error(`The text is not JSON: ${error instanceof Error ? error.message : String(error)}`);
   }
   if (!isRecord(value)) throw new Error("The text is not an object of JSON.");
-  const inner = isRecord(value["dashboard"]) ? value["dashboard"] : value;
+  const inner = insideOf(value);
   const found = "sandur" in inner ? ofOwn(inner) : isGrafana(inner) ? ofGrafana(inner) : null;
   if (!found) throw new Error("The text is neither a dashboard of this page (member `sandur`) nor one of Grafana (member `panels`).");
   return bounded(found);
+}
+
+/** The dashboard in what Grafana's API answers: in `dashboard`, or in `spec` of a resource. */
+function insideOf(value: Record<string, unknown>): Record<string, unknown> {
+  if (isRecord(value["dashboard"])) return value["dashboard"];
+  return isRecord(value["spec"]) && typeof value["apiVersion"] === "string" ? value["spec"] : value;
 }
 
 function bounded(dashboard: Dashboard): Dashboard {

@@ -60,6 +60,7 @@ export function DashboardView({ page, origin, dashboard, onChanged }: ViewProps)
         )}
         <span class="spring" />
         <Refresh refresh={refresh} />
+        {origin.kind === "server" && <KeepCopy source={origin.source} />}
         <Share origin={origin} />
         <Export title={dashboard.title} source={origin.source} />
         <button class="quiet" title="Edit as JSON (e)" onClick={() => setIsEditing(true)}>Edit</button>
@@ -155,6 +156,24 @@ function Share({ origin }: { origin: Origin }) {
     setState((await copyText(target.href)) ? "Copied" : "The browser does not permit it");
   };
   return <button class="quiet" title="Copy a link that opens this dashboard in any browser" onClick={() => void share()} onBlur={() => setState("")}>{state === "" ? "Copy link" : state}</button>;
+}
+
+/** Keeps a dashboard of the server in the browser, where it can be changed. */
+function KeepCopy({ source }: { source: string }) {
+  const [problem, setProblem] = useState("");
+  const save = () => {
+    try {
+      show(link("dashboards", { ...shared(new URLSearchParams(location.search)), d: keep(source) }));
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error));
+    }
+  };
+  return (
+    <>
+      {problem !== "" && <span class="wrong" role="status">{oneLine(problem, 200)}</span>}
+      <button class="quiet" title="The file on the server stays as it is" onClick={save}>Save a copy in this browser</button>
+    </>
+  );
 }
 
 function Export({ title, source }: { title: string; source: string }) {

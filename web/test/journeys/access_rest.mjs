@@ -10,7 +10,9 @@ export async function walk(tools) {
   const places = [
     ["alerts", "alerts", null],
     ["rules", "alerts?tab=rules", (visitor) => visitor.click('[aria-label="Details of HighOrders"]')],
-    ["dashboards", "dashboards", null],
+    ["dashboards", "dashboards", (visitor) => visitor.sees("it is cut off")],
+    ["dashboard-of-server", "dashboards?d=server:shop", (visitor) => visitor.sees("Save a copy in this browser")],
+    ["dashboard-absent", "dashboards?d=server:nothing", (visitor) => (visitor.expect(/404/), visitor.sees("This dashboard cannot be shown"))],
     ["dashboard", `dashboards?def=${dashboard}`, (visitor) => visitor.press("2 notes")],
     ["dashboard-edit", `dashboards?d=overview`, (visitor) => visitor.press("Edit")],
     ["dashboard-add", `metrics?q=shop_orders_total`, (visitor) => visitor.press("Add to a dashboard")],

@@ -31,9 +31,55 @@ test("a dashboard of Grafana keeps its panels, and says what it leaves out", asy
 });
 
 test("texts that are no dashboards are refused with a reason", () => {
-  for (const [text, reason] of [["", /not JSON/], ["[]", /not an object/], ["{}", /neither/], ['{"sandur": 2}', /version/], ['{"elements": {}}', /schema version 2/], [`"${"x".repeat(3 << 20)}"`, /2 MiB/]]) {
+  for (const [text, reason] of [["", /not JSON/], ["[]", /not an object/], ["{}", /neither/], ['{"sandur": 2}', /version/], [`"${"x".repeat(3 << 20)}"`, /2 MiB/]]) {
     assert.throws(() => dashboardOf(text), reason);
   }
+});
+
+test("a dashboard of schema version 2 keeps its panels in their rows", async () => {
+  const read = dashboardOf(await readFile(new URL("../data/grafana_v2.json", import.meta.url), "utf8"));
+  assert.deepEqual([read.title, read.description, read.range, read.refresh], ["Shop of version 2", "Orders", { from: "now-20m", to: "now" }, "30s"]);
+  assert.deepEqual(read.sections.map(({ title, isClosed, repeat }) => [title, isClosed, repeat]), [["Orders", false, ""], ["Each $region", true, "region"]]);
+  const [orders, each] = read.sections;
+  assert.deepEqual(orders.panels.map(({ title, kind, at: { x, y, w, h } }) => [title, kind, x, y, w, h]), [
+    ["Orders per second", "stacked", 0, 0, 12, 8], ["All orders of $region", "stat", 12, 0, 6, 8], ["Shares", null, 18, 0, 6, 8], ["panel-9", null, 0, 8, 12, 8],
+  ]);
+  const [rate, stat, shares, absent] = orders.panels;
+  assert.deepEqual(rate.queries.map(({ language, name }) => [language, name]), [["promql", "in {{region}}"]]);
+  assert.deepEqual([rate.look.unit, rate.minStep, rate.notes], ["reqps", "15s", []]);
+  assert.deepEqual([stat.queries[0].isInstant, stat.look.thresholds.length, stat.notes], [true, 2, ["Transformations are not applied: organize."]]);
+  assert.match(shares.reason, /piechart/);
+  assert.match(absent.reason, /"panel-9", which is not in the file/);
+  assert.deepEqual(each.panels.map(({ at: { x, y, w, h } }) => [x, y, w, h]), [[0, 0, 12, 5], [12, 0, 12, 5], [0, 5, 12, 5]]);
+  assert.equal(each.panels[0].queries[0].language, "logql");
+  assert.match(each.panels[1].reason, /library panel/);
+  assert.deepEqual(read.notes, ["Conditions under which rows and panels are hidden are not applied.", 'Variable filters: variables of the type "adhoc" are not supported']);
+  assert.deepEqual(read.variables.map(({ name, kind, sort, chosen }) => [name, kind, sort, chosen]), [
+    ["ds", "source", 0, ["prometheus"]], ["region", "query", 2, ["$__all"]], ["app", "custom", 0, ["api"]], ["window", "interval", 0, ["5m"]], ["filters", "constant", 0, [""]],
+  ]);
+  assert.deepEqual([read.variables[1].query, read.variables[1].language, read.variables[1].title], ["label_values(shop_orders_total, region)", "promql", "Region"]);
+});
+
+test("layouts of schema version 2 that are not known lose no panel, and endless ones end", () => {
+  const element = { kind: "Panel", spec: { title: "T", vizConfig: { kind: "text", spec: { options: { content: "hello" } } } } };
+  const of = (layout, elements = { a: element }) => dashboardOf(JSON.stringify({ elements, layout }));
+  const items = [{ spec: { element: { name: "a" } } }];
+  const unknown = of({ kind: "CanvasLayout", spec: {} });
+  assert.deepEqual(unknown.sections[0].panels.map(({ title, kind, text }) => [title, kind, text]), [["T", "text", "hello"]]);
+  assert.match(unknown.notes[0], /"CanvasLayout" are not supported/);
+  const tabs = of({ kind: "TabsLayout", spec: { tabs: [{ spec: { title: "One", layout: { kind: "GridLayout", spec: { items } } } }, { spec: { title: "Two", layout: { kind: "GridLayout", spec: { items } } } }] } });
+  assert.deepEqual([tabs.sections.map(({ title, panels }) => [title, panels.length]), tabs.notes], [[["One", 1], ["Two", 1]], ["Tabs are shown as rows below each other."]]);
+  const early = of({ kind: "GridLayout", spec: { items: [...items, { spec: { title: "Row", collapsed: true, elements: items } }] } });
+  assert.deepEqual(early.sections.map(({ title, isClosed, panels }) => [title, isClosed, panels.length]), [["", false, 1], ["Row", true, 1]]);
+  let deep = { kind: "GridLayout", spec: { items } };
+  for (let n = 0; n < 50; n += 1) deep = { kind: "RowsLayout", spec: { rows: [{ spec: { layout: deep } }] } };
+  assert.match(of(deep).notes[0], /nested more deeply/);
+  const many = of({ kind: "AutoGridLayout", spec: { maxColumnCount: 1e9, items: Array.from({ length: 5000 }, () => items[0]) } });
+  assert.equal(many.sections[0].panels.length, PANELS_MAX);
+  assert.match(many.notes[0], /first 2000 items/);
+  const odd = of({ kind: "GridLayout", spec: { items: [null, 5, { spec: { element: 4, x: "a" } }] } }, { a: 5, b: { kind: "Hologram", spec: {} } });
+  assert.ok(odd.sections[0].panels.every(({ kind, reason }) => kind === null && reason !== ""));
+  assert.match(of(undefined, {}).notes[0], /not supported/);
 });
 
 test("members of wrong types and endless lists do no harm", () => {

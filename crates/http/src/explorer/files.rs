@@ -104,16 +104,16 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/chunk-YFTHWPHD.js"),
     ),
     file(
-        "assets/main-GRPADXVV.css",
+        "assets/main-X7JPBEAN.css",
         "text/css; charset=utf-8",
-        "W/\"c0db9704c0d2729f\"",
-        include_bytes!("../../../../web/dist/assets/main-GRPADXVV.css"),
+        "W/\"a77a873522a3b90e\"",
+        include_bytes!("../../../../web/dist/assets/main-X7JPBEAN.css"),
     ),
     file(
-        "assets/main-T666KBRN.js",
+        "assets/main-YPEZIEOL.js",
         "text/javascript; charset=utf-8",
-        "W/\"cdd7243a4aa3ee79\"",
-        include_bytes!("../../../../web/dist/assets/main-T666KBRN.js"),
+        "W/\"bd162508c5dbc1f8\"",
+        include_bytes!("../../../../web/dist/assets/main-YPEZIEOL.js"),
     ),
     file(
         "assets/page-2HV2XVR4.js",
@@ -134,10 +134,10 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/page-LLRSSJUT.js"),
     ),
     file(
-        "assets/page-UGA727DT.js",
+        "assets/page-WNBSUJUY.js",
         "text/javascript; charset=utf-8",
-        "W/\"f675834fe658f4ab\"",
-        include_bytes!("../../../../web/dist/assets/page-UGA727DT.js"),
+        "W/\"e455b7511b774e78\"",
+        include_bytes!("../../../../web/dist/assets/page-WNBSUJUY.js"),
     ),
     file(
         "assets/page-XMIXWEOE.js",
@@ -166,7 +166,7 @@ pub static FILES: [File; 28] = [
     file(
         "index.html",
         "text/html; charset=utf-8",
-        "W/\"2f4601a48bee32db\"",
+        "W/\"37950a32ba98132d\"",
         include_bytes!("../../../../web/dist/index.html"),
     ),
     file(

@@ -4,6 +4,7 @@
 pub mod carbon_rejected;
 pub mod cluster;
 pub mod config;
+pub mod dashboards;
 pub mod differences;
 pub mod flush;
 pub mod front;

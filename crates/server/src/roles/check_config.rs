@@ -18,7 +18,7 @@ use sandur_store::Store;
 use sandur_terminal::{Failed, counted};
 
 use super::peers::PeerCalls;
-use super::serve::authority;
+use super::serve::{authority, dashboards_of};
 use super::work_of_roles::work_of_roles;
 use super::{listen, notifications, relay, rules, scrape};
 use crate::graphite_rules::GraphiteRules;
@@ -83,7 +83,24 @@ async fn findings(env: &Env, settings: Settings) -> Findings {
     found.note_failed("relay_config", relay::configured(&settings).err());
     found.note("scrape", scrape_errors(&settings));
     found.note("rules", rule_errors(&settings));
+    found.note_failed("dashboards", dashboards(env, &settings).await.err());
     found
+}
+
+/// Checks the folder of dashboards. A file that cannot be used is a warning, since the server starts.
+async fn dashboards(env: &Env, settings: &Settings) -> Result<(), Failed> {
+    let folder = dashboards_of(settings)?;
+    if !folder.is_given() {
+        return Ok(());
+    }
+    let listing = folder.list(env).await.map_err(|error| Failed::new(error.to_string()))?;
+    listing.notes.iter().for_each(|note| eprintln!("warning: dashboards: {note}"));
+    for entry in listing.entries {
+        if let Err(reason) = entry.head {
+            eprintln!("warning: dashboards: '{}': {reason}", entry.name);
+        }
+    }
+    Ok(())
 }
 
 /// The errors of the scrape configuration with its secrets and certificates.

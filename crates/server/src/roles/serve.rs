@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 use sandur_base::units::ByteSize;
 use sandur_config::{Settings, TenantLimits};
 use sandur_http::auth::Authority;
-use sandur_http::{App, AppState, ServerMetrics, without_secrets};
+use sandur_http::{App, AppState, DashboardFolder, ServerMetrics, without_secrets};
 use sandur_ingest::{DeltaStreams, SeriesCache};
 use sandur_listeners::Connections;
 use sandur_listeners::carbon::{self, Carbon, CarbonParts};
@@ -138,6 +138,7 @@ impl Server {
             .map_err(|error| Failed::new(format!("self_logs_tenant: {error}")))?;
         let (scraped, ruled) = (scrape::file(&settings)?, rules::configured(&settings)?);
         let graphite = Arc::new(GraphiteRules::open(&settings.graphite).map_err(Failed::new)?);
+        let dashboards = dashboards_of(&settings)?;
         let shares = Shares::of(settings.memory_limit).map_err(Failed::new)?;
         tune_allocator(settings.memory_limit);
         // Before the store: an address in use is the most common mistake and the fastest to detect.
@@ -162,6 +163,7 @@ impl Server {
         let stored_rules = rules::stored((&env, &settings), store, &queries, &rule_metrics);
         let app = App::new(AppState {
             env: env.clone(),
+            dashboards,
             settings: Arc::new(settings),
             queries: queries.clone(),
             writes,
@@ -282,6 +284,13 @@ fn carbon_of(settings: &Settings, writes: &Writes, stopping: &ShutdownSignal) ->
         writes: writes.clone(),
         stopping: stopping.clone(),
     })
+}
+
+/// The folder of dashboards, which must be there at the start.
+pub fn dashboards_of(settings: &Settings) -> Result<DashboardFolder, Failed> {
+    let folder = DashboardFolder::new(&settings.dashboards);
+    folder.check().map_err(|error| Failed::new(format!("dashboards: {error}")))?;
+    Ok(folder)
 }
 
 /// The bound on connections of all listeners of Carbon together.

@@ -218,6 +218,8 @@ GET /render/ read
 GET /ring any
 GET /ruler/ring any
 GET /sandur/cluster admin
+GET /sandur/dashboards read
+GET /sandur/dashboards/{*name} read
 GET /sandur/differences read
 GET /sandur/differences/series read
 GET /sandur/ingest read

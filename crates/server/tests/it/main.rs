@@ -15,6 +15,7 @@ mod clients;
 mod cluster;
 mod commands;
 mod crash;
+mod dashboards;
 mod deletes;
 mod delta_temporality;
 mod demo;

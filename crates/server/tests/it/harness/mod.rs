@@ -16,7 +16,7 @@ use http_body_util::BodyExt;
 use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Id};
 use sandur_config::{Settings, TenantLimits};
-use sandur_http::{App, AppState, Gate, OwnNames, ServerMetrics, Surface, router};
+use sandur_http::{App, AppState, DashboardFolder, Gate, OwnNames, ServerMetrics, Surface, router};
 use sandur_ingest::{DeltaStreams, SeriesCache};
 use sandur_listeners::carbon::{Carbon, CarbonParts};
 use sandur_memory::MemoryBudget;
@@ -243,8 +243,10 @@ impl<I> Server<I> {
         let stored_rules =
             sandur_server::roles::stored_rules((&env, &settings), store, &queries, &Default::default());
         let neighbours = Arc::<Neighbours>::default();
+        let dashboards = DashboardFolder::new(&settings.dashboards);
         let app = App::new(AppState {
             env,
+            dashboards,
             settings: Arc::new(settings),
             queries,
             writes,
