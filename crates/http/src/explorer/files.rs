@@ -8,10 +8,10 @@ use super::file::{File, file};
 #[rustfmt::skip]
 pub static FILES: [File; 28] = [
     file(
-        "assets/add_panel-NWPHIN5Q.js",
+        "assets/add_panel-OEO3VZZL.js",
         "text/javascript; charset=utf-8",
-        "W/\"4776487fe90068d0\"",
-        include_bytes!("../../../../web/dist/assets/add_panel-NWPHIN5Q.js"),
+        "W/\"b3a467e401d48eb5\"",
+        include_bytes!("../../../../web/dist/assets/add_panel-OEO3VZZL.js"),
     ),
     file(
         "assets/chart-BX6XMZS7.js",
@@ -20,10 +20,10 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/chart-BX6XMZS7.js"),
     ),
     file(
-        "assets/chunk-2CO3LAL7.js",
+        "assets/chunk-4TST3D3K.js",
         "text/javascript; charset=utf-8",
-        "W/\"ef8c720d4f3306cc\"",
-        include_bytes!("../../../../web/dist/assets/chunk-2CO3LAL7.js"),
+        "W/\"a569e83b74a28990\"",
+        include_bytes!("../../../../web/dist/assets/chunk-4TST3D3K.js"),
     ),
     file(
         "assets/chunk-5PA43CRJ.js",
@@ -50,22 +50,22 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/chunk-A5UICAM3.js"),
     ),
     file(
+        "assets/chunk-BXUOVZNM.js",
+        "text/javascript; charset=utf-8",
+        "W/\"cf517624f6380751\"",
+        include_bytes!("../../../../web/dist/assets/chunk-BXUOVZNM.js"),
+    ),
+    file(
         "assets/chunk-C5I6U7MH.js",
         "text/javascript; charset=utf-8",
         "W/\"7d7186437c8c92fc\"",
         include_bytes!("../../../../web/dist/assets/chunk-C5I6U7MH.js"),
     ),
     file(
-        "assets/chunk-ENDAPQVB.js",
+        "assets/chunk-KGS43X5S.js",
         "text/javascript; charset=utf-8",
-        "W/\"fcef3860b8d5ae30\"",
-        include_bytes!("../../../../web/dist/assets/chunk-ENDAPQVB.js"),
-    ),
-    file(
-        "assets/chunk-KBBKDQGY.js",
-        "text/javascript; charset=utf-8",
-        "W/\"c178d059e9f6e314\"",
-        include_bytes!("../../../../web/dist/assets/chunk-KBBKDQGY.js"),
+        "W/\"12907e77b9124dda\"",
+        include_bytes!("../../../../web/dist/assets/chunk-KGS43X5S.js"),
     ),
     file(
         "assets/chunk-LHXN5YUX.js",
@@ -104,22 +104,28 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/chunk-YFTHWPHD.js"),
     ),
     file(
+        "assets/main-656OZO7S.js",
+        "text/javascript; charset=utf-8",
+        "W/\"2b0f23081ad6ea5a\"",
+        include_bytes!("../../../../web/dist/assets/main-656OZO7S.js"),
+    ),
+    file(
         "assets/main-X7JPBEAN.css",
         "text/css; charset=utf-8",
         "W/\"a77a873522a3b90e\"",
         include_bytes!("../../../../web/dist/assets/main-X7JPBEAN.css"),
     ),
     file(
-        "assets/main-YPEZIEOL.js",
+        "assets/page-4EM4CFXE.js",
         "text/javascript; charset=utf-8",
-        "W/\"bd162508c5dbc1f8\"",
-        include_bytes!("../../../../web/dist/assets/main-YPEZIEOL.js"),
+        "W/\"09e778a71535d6e3\"",
+        include_bytes!("../../../../web/dist/assets/page-4EM4CFXE.js"),
     ),
     file(
-        "assets/page-2HV2XVR4.js",
+        "assets/page-7KX7IXST.js",
         "text/javascript; charset=utf-8",
-        "W/\"62ff6203da94b6c0\"",
-        include_bytes!("../../../../web/dist/assets/page-2HV2XVR4.js"),
+        "W/\"a79a98447b170195\"",
+        include_bytes!("../../../../web/dist/assets/page-7KX7IXST.js"),
     ),
     file(
         "assets/page-AXTOIOO2.js",
@@ -128,22 +134,16 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/page-AXTOIOO2.js"),
     ),
     file(
-        "assets/page-LLRSSJUT.js",
+        "assets/page-T6367XMG.js",
         "text/javascript; charset=utf-8",
-        "W/\"cc9593c0877ca9ef\"",
-        include_bytes!("../../../../web/dist/assets/page-LLRSSJUT.js"),
+        "W/\"bd189676235aa208\"",
+        include_bytes!("../../../../web/dist/assets/page-T6367XMG.js"),
     ),
     file(
-        "assets/page-WNBSUJUY.js",
+        "assets/page-VJPOPTCD.js",
         "text/javascript; charset=utf-8",
-        "W/\"e455b7511b774e78\"",
-        include_bytes!("../../../../web/dist/assets/page-WNBSUJUY.js"),
-    ),
-    file(
-        "assets/page-XMIXWEOE.js",
-        "text/javascript; charset=utf-8",
-        "W/\"e21f136ba6bfdf79\"",
-        include_bytes!("../../../../web/dist/assets/page-XMIXWEOE.js"),
+        "W/\"3f909641d45286d1\"",
+        include_bytes!("../../../../web/dist/assets/page-VJPOPTCD.js"),
     ),
     file(
         "assets/page-YXYB4GLI.js",
@@ -166,7 +166,7 @@ pub static FILES: [File; 28] = [
     file(
         "index.html",
         "text/html; charset=utf-8",
-        "W/\"37950a32ba98132d\"",
+        "W/\"d8ea85b0489a32e1\"",
         include_bytes!("../../../../web/dist/index.html"),
     ),
     file(
