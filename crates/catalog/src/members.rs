@@ -8,8 +8,8 @@
 //! A writer whose heartbeat has just grown is read again after a little more than an interval; beside many
 //! writers after nearly two, so that reads stay few. A heartbeat that did not grow, and one that has not
 //! grown since this process started, is read five times per interval, so that a death is noticed soon. Beside
-//! many writers, one that answers calls of this process is read every twelve intervals: it runs, and what is
-//! left to be noticed is that it cannot write to the store.
+//! many writers, one that answers calls of this process is read every twelve intervals, or more seldom beside
+//! more than 72: it runs, and what is left to be noticed is that it cannot write to the store.
 //!
 //! A writer whose process gives no sign of life outside the bucket either ([`Hints`]) is read sooner, and
 //! presumed dead after one and a half intervals without a heartbeat. Neither signal is enough by itself: a
@@ -70,9 +70,11 @@ const HINTS_AT: &str = " gossip=";
 /// fraction (1/5) of the interval.
 const REPEATED_AFTER_PART: u32 = 5;
 /// Up to this number of other writers each is read in every interval.
-const FEW: usize = 10;
+const FEW: usize = 6;
 /// Beside more, one that answers calls is read once in this number of intervals.
 const HEARD_PAUSE_BEATS: u32 = 12;
+/// The most that answer calls and are read in an interval: what the reads cost does not grow with their number.
+const HEARD_READS_PER_BEAT: u32 = 6;
 /// A writer that has not answered for this long does not answer any more.
 const HEARD_WITHIN: Duration = Duration::from_secs(5);
 /// How many reads per interval count that saw no growth.
@@ -209,9 +211,10 @@ impl Members {
     async fn observe_due(&self) -> Result<(), Error> {
         let (now, beat) = (self.0.catalog.env().monotonic(), self.0.options.beat);
         let others = self.lock().len();
+        let many = u32::try_from(others).unwrap_or(u32::MAX) / HEARD_READS_PER_BEAT;
         let pause_of = |seen: &Seen| match others {
             0..=FEW => beat + beat / 10,
-            _ if seen.is_heard(now) => beat * HEARD_PAUSE_BEATS,
+            _ if seen.is_heard(now) => beat.saturating_mul(many.max(HEARD_PAUSE_BEATS)),
             _ => 2 * beat - beat / 4,
         };
         let is_late = |seen: &Seen| !seen.has_grown || seen.looks > 0;
