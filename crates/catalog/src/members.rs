@@ -73,7 +73,7 @@ const REPEATED_AFTER_PART: u32 = 5;
 const FEW: usize = 6;
 /// Beside more, one that answers calls is read once in this number of intervals.
 const HEARD_PAUSE_BEATS: u32 = 12;
-/// The most that answer calls and are read in an interval: what the reads cost does not grow with their number.
+/// The most that answer calls and are read in an interval, so that the cost does not grow with their number.
 const HEARD_READS_PER_BEAT: u32 = 6;
 /// A writer that has not answered for this long does not answer any more.
 const HEARD_WITHIN: Duration = Duration::from_secs(5);

@@ -411,8 +411,13 @@ struct Members {
     panels: Option<IgnoredAny>,
     rows: Option<IgnoredAny>,
     elements: Option<IgnoredAny>,
-    dashboard: Option<Box<Members>>,
-    spec: Option<Box<Members>>,
+}
+
+/// Objects around a dashboard, as Grafana's API and its exports have them.
+#[derive(Deserialize)]
+struct Around {
+    dashboard: Option<Members>,
+    spec: Option<Members>,
 }
 
 /// What a text is, or why it is no dashboard.
@@ -420,16 +425,19 @@ fn head_of(bytes: &[u8]) -> Result<Head, String> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| format!("it is not UTF-8 from byte {} on: save it as UTF-8", error.valid_up_to()))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let members: Members = serde_json::from_str(text).map_err(|error| match error.classify() {
+    let failed = |error: serde_json::Error| match error.classify() {
         serde_json::error::Category::Eof => format!("it is cut off: {error}"),
         serde_json::error::Category::Data => format!("it is not a dashboard: {error}"),
         _ => format!("it is not JSON: {error}"),
-    })?;
-    let spec = members.spec.as_deref();
-    let inside = members.dashboard.as_deref().unwrap_or(&members);
-    let found =
-        [Some(inside), spec].into_iter().flatten().find_map(|members| Some((members, members.kind()?)));
-    let (members, kind) = found.ok_or(
+    };
+    let around: Around = serde_json::from_str(text).map_err(failed)?;
+    let inside = match around.dashboard {
+        Some(inside) => inside,
+        None => serde_json::from_str(text).map_err(failed)?,
+    };
+    let all = [Some(inside), around.spec].into_iter().flatten();
+    let mut found = all.filter_map(|members| Some((members.kind()?, members)));
+    let (kind, members) = found.next().ok_or(
         "it is JSON, but neither a dashboard of the page (member `sandur`) nor one of Grafana (`panels`)",
     )?;
     Ok(Head { title: shortened(members.title.as_deref().unwrap_or("")), kind })

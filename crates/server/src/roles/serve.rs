@@ -134,8 +134,7 @@ impl Server {
     /// the memory: what others use must not make this server refuse pushes.
     pub async fn start_beside(env: Env, settings: Settings, logs: Option<SelfLogs>) -> Result<Self, Failed> {
         let settings = work_of_roles(settings);
-        let own_tenant = TenantId::new(&settings.self_logs_tenant)
-            .map_err(|error| Failed::new(format!("self_logs_tenant: {error}")))?;
+        let own_tenant = tenant_of_self_logs(&settings)?;
         let (scraped, ruled) = (scrape::file(&settings)?, rules::configured(&settings)?);
         let graphite = Arc::new(GraphiteRules::open(&settings.graphite).map_err(Failed::new)?);
         let dashboards = dashboards_of(&settings)?;
@@ -159,7 +158,6 @@ impl Server {
         let own = metrics.clone().register(registry);
         let mut registry = with_services((&queries, &writes), &carbon, &graphite, own);
         let (rule_metrics, found) = (rules::metrics(&mut registry), scrape::metrics(&mut registry));
-        let operators = calls.as_ref().map(|calls| calls.caller_for_operators());
         let stored_rules = rules::stored((&env, &settings), store, &queries, &rule_metrics);
         let app = App::new(AppState {
             env: env.clone(),
@@ -167,7 +165,7 @@ impl Server {
             settings: Arc::new(settings),
             queries: queries.clone(),
             writes,
-            others: Arc::new(CalledProcesses::new(&engine, operators)),
+            others: Arc::new(CalledProcesses::new(&engine, calls.as_ref().map(|c| c.caller_for_operators()))),
             groups: Default::default(),
             metrics: metrics.clone(),
             registry,
@@ -284,6 +282,11 @@ fn carbon_of(settings: &Settings, writes: &Writes, stopping: &ShutdownSignal) ->
         writes: writes.clone(),
         stopping: stopping.clone(),
     })
+}
+
+fn tenant_of_self_logs(settings: &Settings) -> Result<TenantId, Failed> {
+    TenantId::new(&settings.self_logs_tenant)
+        .map_err(|error| Failed::new(format!("self_logs_tenant: {error}")))
 }
 
 /// The folder of dashboards, which must be there at the start.
