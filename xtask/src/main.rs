@@ -185,8 +185,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "web",
-        arguments: "build [--check] | test [NAME...]",
-        about: "build the explorer, check that its committed files are current, test it in a browser",
+        arguments: "build [--check] | test [NAME...] | speed URL...",
+        about: "build the explorer, test it in a browser, compare how soon pages of servers can be used",
         run: web::run,
     },
     Command {

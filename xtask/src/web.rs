@@ -1,4 +1,4 @@
-//! `cargo xtask web`: builds the explorer and tests it in a browser.
+//! `cargo xtask web`: builds the explorer, tests it in a browser, and measures how soon it can be used.
 //!
 //! The built files are committed, so that a build of the server needs no Node. `build --check` proves that
 //! they are what the sources give: bundles depend only on the sources and on `package-lock.json`. `test`
@@ -18,14 +18,15 @@ const NODE_VERSION_MIN: u32 = 20;
 /// Names of browsers, in the order in which they are tried.
 const BROWSERS: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
 
-/// `build [--check]`, or `test [NAME...]`.
+/// `build [--check]`, `test [NAME...]`, or `speed URL...`.
 pub fn run(arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["build"] => build(&[]),
         ["build", "--check"] => build(&["--check"]),
         ["test", names @ ..] => test(names),
-        _ => bail!("usage: cargo xtask web build [--check] | test [NAME...]"),
+        ["speed", first, others @ ..] => speed(&[&[*first], others].concat()),
+        _ => bail!("usage: cargo xtask web build [--check] | test [NAME...] | speed URL..."),
     }
 }
 
@@ -165,6 +166,15 @@ fn test(names: &[&str]) -> Result<()> {
         bail!("{} journeys failed; screenshots are in web/test/out", results.failed);
     }
     Ok(())
+}
+
+/// Compares how soon the pages of running servers can be used.
+fn speed(urls: &[&str]) -> Result<()> {
+    node()?;
+    install()?;
+    let mut command = Command::new("node");
+    command.current_dir(folder()).args(["test/speed.mjs", "--browser"]).arg(browser()?);
+    run_command(command.args(urls))
 }
 
 /// Runs journeys with the server that cargo built last.

@@ -70,7 +70,7 @@ const HINTS_AT: &str = " gossip=";
 /// fraction (1/5) of the interval.
 const REPEATED_AFTER_PART: u32 = 5;
 /// Up to this number of other writers each is read in every interval.
-const FEW: usize = 6;
+const FEW: usize = 8;
 /// Beside more, one that answers calls is read once in this number of intervals.
 const HEARD_PAUSE_BEATS: u32 = 12;
 /// The most that answer calls and are read in an interval, so that the cost does not grow with their number.

@@ -5,7 +5,7 @@
 //! Integers that are 0 are left out, as proto3 does; floats and oneof fields are always written.
 
 use sandur_model::FloatHistogram;
-use sandur_model::histogram::{Buckets, CounterReset};
+use sandur_model::histogram::{Buckets, IntegerHistogram};
 
 use crate::{Writer, zigzag};
 
@@ -114,25 +114,6 @@ pub struct IntegerHistograms {
     message: Vec<u8>,
 }
 
-/// The numbers of a histogram with integer counts.
-#[derive(Clone, Copy, Debug)]
-pub struct IntegerNumbers<'a> {
-    /// Milliseconds since the epoch.
-    pub time_ms: i64,
-    /// What is known about a reset before it.
-    pub reset: CounterReset,
-    /// Number of all observations.
-    pub count: u64,
-    /// Number of observations in the zero bucket.
-    pub zero_count: u64,
-    /// Sum of all observed values.
-    pub sum: f64,
-    /// The count of each positive bucket as the difference from the one before.
-    pub positive: &'a [i64],
-    /// The same of the negative buckets.
-    pub negative: &'a [i64],
-}
-
 impl IntegerHistograms {
     /// A writer of histograms like this one.
     pub fn new(layout: &FloatHistogram) -> Self {
@@ -146,7 +127,7 @@ impl IntegerHistograms {
     }
 
     /// Adds a histogram to a series.
-    pub fn add(&mut self, series: &mut impl Writer, one: &IntegerNumbers<'_>) {
+    pub fn add(&mut self, series: &mut impl Writer, one: &IntegerHistogram<'_>) {
         let message = &mut self.message;
         message.clear();
         message.varint(1, one.count);
@@ -176,6 +157,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use proptest::prelude::*;
+    use sandur_model::histogram::CounterReset;
 
     use super::*;
 
@@ -244,7 +226,7 @@ mod tests {
                     counts.iter().zip(before).map(|(count, before)| *count as i64 - *before as i64).collect()
                 };
                 let (positive, negative) = (&deltas(positive), &deltas(negative));
-                let numbers = IntegerNumbers { time_ms, reset, count, zero_count, sum, positive, negative };
+                let numbers = IntegerHistogram { time_ms, reset, count, zero_count, sum, positive, negative };
                 writer.add(&mut found, &numbers);
             }
             prop_assert_eq!(found, expected);

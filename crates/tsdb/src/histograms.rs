@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use sandur_model::histogram::{Buckets, CUSTOM_SCHEMA, CounterReset, SCHEMA_MAX, SCHEMA_MIN, Span};
+use sandur_model::histogram::{
+    Buckets, CUSTOM_SCHEMA, CounterReset, IntegerHistogram, SCHEMA_MAX, SCHEMA_MIN, Span,
+};
 use sandur_model::{FloatHistogram, STALE_BITS};
 
 use crate::bits::{Bits, Xor};
@@ -120,25 +122,6 @@ struct IntegerRow {
     sum: f64,
     /// The position of its first difference.
     deltas: usize,
-}
-
-/// A histogram with integer counts.
-#[derive(Clone, Copy, Debug)]
-pub struct IntegerHistogram<'a> {
-    /// Milliseconds since the epoch.
-    pub time_ms: i64,
-    /// What is known about a reset before it.
-    pub reset: CounterReset,
-    /// Number of all observations.
-    pub count: u64,
-    /// Number of observations in the zero bucket.
-    pub zero_count: u64,
-    /// Sum of all observed values.
-    pub sum: f64,
-    /// The count of each positive bucket as the difference from the one before.
-    pub positive: &'a [i64],
-    /// The same of the negative buckets.
-    pub negative: &'a [i64],
 }
 
 impl IntegerHistograms {

@@ -35,7 +35,7 @@ mod tombstones;
 pub use block::BlockMeta;
 pub use chunks::Chunks;
 pub use error::Error;
-pub use histograms::{IntegerHistogram, IntegerHistograms};
+pub use histograms::IntegerHistograms;
 pub use index::Index;
 pub use samples::{Histograms, Samples, TimedHistogram};
 pub use series::{ChunkMeta, Series, SeriesReader};

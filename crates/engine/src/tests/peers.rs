@@ -189,7 +189,7 @@ async fn idle_beside(others: usize, seconds: u64) {
 #[tokio::test(start_paused = true)]
 async fn an_idle_process_beside_many_reads_no_wal_and_rarely_the_catalog() {
     idle_beside(2, 300).await;
-    idle_beside(6, 600).await;
+    idle_beside(8, 600).await;
     idle_beside(9, 600).await;
 }
 

@@ -10,6 +10,7 @@
 mod arithmetic;
 mod bounds;
 mod detect;
+mod integer;
 mod iterate;
 mod kahan;
 mod show;
@@ -19,6 +20,7 @@ mod trim;
 use std::sync::Arc;
 
 pub use arithmetic::Added;
+pub use integer::IntegerHistogram;
 pub use iterate::{Bucket, exponential_bound};
 pub use kahan::kahan_add;
 pub use show::GoNumber;

@@ -1,8 +1,9 @@
 //! Encodes series as requests of remote write 1.0.
 
 use sandur_model::STALE_BITS;
+use sandur_model::histogram::IntegerHistogram;
 use sandur_protobuf::{Writer as _, prometheus};
-use sandur_tsdb::{Histograms, IntegerHistogram, IntegerHistograms, Samples};
+use sandur_tsdb::{Histograms, IntegerHistograms, Samples};
 
 use crate::import::sending::{Request, Written};
 
@@ -55,10 +56,7 @@ impl Encoder {
                 if one.sum.to_bits() == STALE_BITS {
                     return prometheus::histogram(series, one.time_ms, &all.as_float(one), true);
                 }
-                let IntegerHistogram { time_ms, reset, count, zero_count, sum, positive, negative } = *one;
-                let numbers =
-                    prometheus::IntegerNumbers { time_ms, reset, count, zero_count, sum, positive, negative };
-                writer.add(series, &numbers);
+                writer.add(series, one);
             });
         }
     }
