@@ -8,6 +8,7 @@
 
 import { parseArgs } from "node:util";
 import { launch } from "./browser.mjs";
+import { until } from "./server.mjs";
 
 const FIELD = ".cm-content, textarea";
 const PATIENCE_MS = 30_000;
@@ -21,12 +22,14 @@ function observe(field) {
   const seen = { shift: 0, usable: null };
   globalThis.seenBySpeed = seen;
   new PerformanceObserver((list) => list.getEntries().forEach((entry) => (seen.shift += entry.value))).observe({ type: "layout-shift", buffered: true });
-  const observer = new MutationObserver(() => {
-    if (document.querySelector(field) === null) return;
-    observer.disconnect();
+  // The field may be in a shadow tree, whose changes no observer of the document sees.
+  const has = (root) => root.querySelector(field) !== null;
+  const look = setInterval(() => {
+    const trees = [...document.querySelectorAll("div")].flatMap((element) => element.shadowRoot ?? []);
+    if (![document, ...trees].some(has)) return;
+    clearInterval(look);
     requestIdleCallback(() => (seen.usable = performance.now()));
-  });
-  observer.observe(document, { childList: true, subtree: true });
+  }, 4);
 }
 
 async function load(browser, url) {
@@ -35,7 +38,7 @@ async function load(browser, url) {
   await page.setViewport({ width: 1280, height: 800 });
   await page.evaluateOnNewDocument(observe, FIELD);
   await page.goto(url, { waitUntil: "networkidle0", timeout: PATIENCE_MS });
-  await page.waitForFunction(() => globalThis.seenBySpeed.usable !== null, { timeout: PATIENCE_MS });
+  await until(`a field for a query on ${url}`, () => page.evaluate(() => globalThis.seenBySpeed.usable !== null), PATIENCE_MS);
   const figures = await page.evaluate(() => {
     const bytes = performance.getEntriesByType("resource").reduce((sum, entry) => sum + entry.transferSize, 0);
     const [paint] = performance.getEntriesByName("first-contentful-paint");
