@@ -20,7 +20,7 @@ use sandur_base::units::ByteSize;
 use sandur_runtime::Env;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The largest file. The page accepts texts of the same size.
 pub const FILE_BYTES_MAX: u64 = 2 << 20;
@@ -185,28 +185,40 @@ impl DashboardFolder {
         Ok(bytes)
     }
 
-    /// Lists the files on a thread that may wait for the disk.
-    pub async fn list(&self, env: &Env) -> Result<Listing, FolderError> {
+    /// Waits until a thread may read files. Memory is reserved after this, so that those who wait have none.
+    pub async fn turn(&self) -> Turn {
+        Turn(Arc::clone(&self.0.turns).acquire_owned().await.ok())
+    }
+
+    /// Lists the files on a thread that may wait for the disk. The thread holds the turn and the memory until
+    /// it ends, also for a client that is gone.
+    pub async fn list<M: Send + 'static>(&self, env: &Env, held: (Turn, M)) -> Result<Listing, FolderError> {
         let (folder, now_ns) = (self.clone(), env.now_ns());
-        let turn = Arc::clone(&self.0.turns).acquire_owned().await;
         env.run_blocking(move || {
-            let _turn = turn;
+            let _held = held;
             folder.list_now(now_ns)
         })
         .await
     }
 
-    /// Reads the JSON of a dashboard on a thread that may wait for the disk.
-    pub async fn read(&self, env: &Env, name: String) -> Result<Vec<u8>, FolderError> {
+    /// Reads the JSON of a dashboard on such a thread. Returns it with its memory.
+    pub async fn read<M: Send + 'static>(
+        &self,
+        env: &Env,
+        name: String,
+        held: (Turn, M),
+    ) -> Result<(Vec<u8>, M), FolderError> {
         let folder = self.clone();
-        let turn = Arc::clone(&self.0.turns).acquire_owned().await;
         env.run_blocking(move || {
-            let _turn = turn;
-            folder.read_now(&name)
+            let (_turn, memory) = held;
+            Ok((folder.read_now(&name)?, memory))
         })
         .await
     }
 }
+
+/// A turn of reading files.
+pub struct Turn(#[expect(dead_code, reason = "held until it is dropped")] Option<OwnedSemaphorePermit>);
 
 /// The folder without links, which is asked anew each time since an operator may replace the folder.
 fn root(path: &Path) -> Result<PathBuf, FolderError> {

@@ -56,8 +56,8 @@ async fn list(State(app): State<App>, call: Call) -> Result<Response, Failure> {
     let is_configured = app.dashboards.is_given();
     let listing = match is_configured {
         true => {
-            let _memory = memory(&app, LISTING_BYTES)?;
-            app.dashboards.list(&app.env).await?
+            let turn = app.dashboards.turn().await;
+            app.dashboards.list(&app.env, (turn, memory(&app, LISTING_BYTES)?)).await?
         }
         false => Default::default(),
     };
@@ -66,8 +66,9 @@ async fn list(State(app): State<App>, call: Call) -> Result<Response, Failure> {
 }
 
 async fn one(State(app): State<App>, Path(name): Path<String>, call: Call) -> Result<Response, Failure> {
-    let memory = memory(&app, 2 * FILE_BYTES_MAX)?;
-    let bytes = app.dashboards.read(&app.env, name).await?;
+    let turn = app.dashboards.turn().await;
+    let held = (turn, memory(&app, 2 * FILE_BYTES_MAX)?);
+    let (bytes, memory) = app.dashboards.read(&app.env, name, held).await?;
     Ok(reply::large_json(&app.env, &call, bytes, Some(memory)).await)
 }
 

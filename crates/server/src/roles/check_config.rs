@@ -93,7 +93,8 @@ async fn dashboards(env: &Env, settings: &Settings) -> Result<(), Failed> {
     if !folder.is_given() {
         return Ok(());
     }
-    let listing = folder.list(env).await.map_err(|error| Failed::new(error.to_string()))?;
+    let listing =
+        folder.list(env, (folder.turn().await, ())).await.map_err(|error| Failed::new(error.to_string()))?;
     listing.notes.iter().for_each(|note| eprintln!("warning: dashboards: {note}"));
     for entry in listing.entries {
         if let Err(reason) = entry.head {
